@@ -44,6 +44,12 @@ def endpoint_ip_errors(text: str, path: str) -> list[FieldError]:
     return [invalid(path, text, problem) for problem, is_there in problems.items() if is_there]
 
 
+def _is_link_local_multicast(address: Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return address.packed[:3] == b"\xe0\x00\x00"
+    return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 0x02
+
+
 def canonical_ip_errors(text: str, path: str) -> list[FieldError]:
     """Validates an address that must be in canonical form, as newer fields require."""
     address = parse_address(text)
@@ -57,6 +63,10 @@ def canonical_ip_errors(text: str, path: str) -> list[FieldError]:
     if errors or text == str(address):
         return errors
     return [invalid(path, text, f"must be in canonical form ({go_quote(str(address))})")]
+
+
+def _dotted_parts(text: str) -> list[str]:
+    return re.findall("[0-9]+", text.rpartition(":")[2]) if "." in text else []
 
 
 def domain_name_errors(name: str, path: str) -> list[FieldError]:
@@ -74,16 +84,6 @@ def domain_name_errors(name: str, path: str) -> list[FieldError]:
     return []
 
 
-def _dotted_parts(text: str) -> list[str]:
-    return re.findall("[0-9]+", text.rpartition(":")[2]) if "." in text else []
-
-
-def _is_link_local_multicast(address: Address) -> bool:
-    if isinstance(address, IPv4Address):
-        return address.packed[:3] == b"\xe0\x00\x00"
-    return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 0x02
-
-
 def ip_warnings(text: str, path: str) -> list[str]:
     """Warns about an address in an unusual form; returns nothing for a text that is not an address."""
     # Nearly all addresses are plain IPv4, and every pod status has some.
@@ -99,6 +99,14 @@ def ip_warnings(text: str, path: str) -> list[str]:
     if str(strict) == text:
         return []
     return [f"{path}: IPv6 address {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(str(strict))})"]
+
+
+def _strict_address(text: str) -> Address | None:
+    """Parses an address, rejecting leading zeros."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
 
 
 def cidr_warnings(text: str, path: str) -> list[str]:
@@ -124,14 +132,6 @@ def cidr_warnings(text: str, path: str) -> list[str]:
             f"{path}: IPv6 CIDR value {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(canonical)})"
         )
     return warnings
-
-
-def _strict_address(text: str) -> Address | None:
-    """Parses an address, rejecting leading zeros."""
-    try:
-        return ip_address(text)
-    except ValueError:
-        return None
 
 
 def _network_text(network: Network) -> str:

@@ -29,23 +29,6 @@ _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "h
 _LONGEST_WHOLE = 1e21
 
 
-def go_diff(old: Document, new: Document) -> str:
-    """A unified diff of the JSON of two objects in internal form, with three lines of context and no header."""
-    lines = list(unified_diff(_lines(old), _lines(new), n=3))
-    return "".join(lines[_HEADER_LINES:])
-
-
-def _lines(value: Document) -> list[str]:
-    text = go_escaped(json.dumps(value, indent=1, ensure_ascii=False))
-    return [f"{line}\n" for line in text.split("\n")]
-
-
-@cache
-def _types() -> dict[str, list[tuple[str, str, str]]]:
-    data = resources.files("pykubelet.api.generated").joinpath("internal_types.json").read_bytes()
-    return msgspec.json.decode(data, type=register_type(dict[str, list[tuple[str, str, str]]]))
-
-
 def internal_form(document: Document, name: str) -> Document:
     """Converts an object of a document to the internal type of this name, such as `core.PodTemplateSpec`."""
     if name == "core.PodSpec" and "securityContext" in document:
@@ -64,14 +47,10 @@ def internal_form(document: Document, name: str) -> Document:
     return result
 
 
-def label_selector_value(selector: Document | None) -> Document | None:
-    """A label selector in internal form; null if there is none."""
-    return None if selector is None else internal_form(selector, "meta.LabelSelector")
-
-
-def map_value(values: Document | None) -> Document | None:
-    """A map of strings, such as labels, sorted by key; null if it is empty."""
-    return dict(sorted(values.items())) if values else None
+@cache
+def _types() -> dict[str, list[tuple[str, str, str]]]:
+    data = resources.files("pykubelet.api.generated").joinpath("internal_types.json").read_bytes()
+    return msgspec.json.decode(data, type=register_type(dict[str, list[tuple[str, str, str]]]))
 
 
 def _value(value: Any, kind: str) -> Any:
@@ -89,6 +68,27 @@ def _value(value: Any, kind: str) -> Any:
         # The types of managed fields were not checked; templates of claims can have some.
         return value
     return internal_form(value or {}, kind)
+
+
+def go_diff(old: Document, new: Document) -> str:
+    """A unified diff of the JSON of two objects in internal form, with three lines of context and no header."""
+    lines = list(unified_diff(_lines(old), _lines(new), n=3))
+    return "".join(lines[_HEADER_LINES:])
+
+
+def _lines(value: Document) -> list[str]:
+    text = go_escaped(json.dumps(value, indent=1, ensure_ascii=False))
+    return [f"{line}\n" for line in text.split("\n")]
+
+
+def label_selector_value(selector: Document | None) -> Document | None:
+    """A label selector in internal form; null if there is none."""
+    return None if selector is None else internal_form(selector, "meta.LabelSelector")
+
+
+def map_value(values: Document | None) -> Document | None:
+    """A map of strings, such as labels, sorted by key; null if it is empty."""
+    return dict(sorted(values.items())) if values else None
 
 
 def printed(value: Any) -> str:

@@ -32,7 +32,6 @@ from pykubelet.api.names import (
 from pykubelet.api.serializer import Document
 
 NameRule = Callable[[str], list[str]]
-
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 MAX_FIELD_MANAGER_BYTES = 128
 MAX_SUBRESOURCE_BYTES = 256
@@ -41,6 +40,19 @@ FOREGROUND_FINALIZER = "foregroundDeletion"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN_FINALIZER, FOREGROUND_FINALIZER})
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid")
 NOT_NEGATIVE = "must be greater than or equal to 0"
+IMMUTABLE = "field is immutable"
+# Strings with a type of their own in Go, which messages show as JSON.
+_IMMUTABLE_FIELDS = {
+    "name": str,
+    "namespace": str,
+    "uid": TypedString,
+    "creationTimestamp": TypedString,
+    "deletionTimestamp": TypedString,
+    "deletionGracePeriodSeconds": int,
+}
+_EMPTY_WHEN_ABSENT = frozenset({"name", "namespace", "uid"})
+# A domain, a slash, and a path with room for a namespace, a dot and a name.
+_MAX_LENGTH = DNS1123_SUBDOMAIN_MAX_LENGTH + 1 + DNS1123_LABEL_MAX_LENGTH + 1 + DNS1123_SUBDOMAIN_MAX_LENGTH
 
 
 def metadata_errors(
@@ -77,45 +89,6 @@ def generic_metadata_errors(
     ]
 
 
-def labels_errors(labels: Mapping[str, str], path: str) -> list[FieldError]:
-    """Validates the keys and values of labels."""
-    errors: list[FieldError] = []
-    for key, value in labels.items():
-        if details := qualified_name_errors(key):
-            errors += each_invalid(path, key, details)
-        if details := label_value_errors(value):
-            errors += each_invalid(path, value, details)
-    return errors
-
-
-def label_name_errors(name: str, path: str) -> list[FieldError]:
-    """Validates the key of a label."""
-    return each_invalid(path, name, qualified_name_errors(name))
-
-
-def annotations_errors(annotations: Mapping[str, str], path: str) -> list[FieldError]:
-    """Validates the keys of annotations and their total size."""
-    errors = [error for key in annotations for error in each_invalid(path, key, qualified_name_errors(key.lower()))]
-    if sum(byte_length(key) + byte_length(value) for key, value in annotations.items()) > MAX_ANNOTATIONS_BYTES:
-        errors.append(too_long(path, MAX_ANNOTATIONS_BYTES))
-    return errors
-
-
-def label_selector_errors(selector: Document | None, path: str) -> list[FieldError]:
-    """Validates a label selector."""
-    if selector is None:
-        return []
-    errors = labels_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
-    for index, requirement in enumerate(selector.get("matchExpressions", ())):
-        errors += _selector_requirement_errors(requirement, f"{path}.matchExpressions[{index}]")
-    return errors
-
-
-def nonnegative_errors(value: int, path: str) -> list[FieldError]:
-    """Validates that a number is not negative."""
-    return [invalid(path, value, NOT_NEGATIVE)] if value < 0 else []
-
-
 def _name_errors(metadata: Document, name_rule: NameRule, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if prefix := metadata.get("generateName", ""):
@@ -135,6 +108,30 @@ def _namespace_errors(namespace: str, path: str, *, namespaced: bool) -> list[Fi
     if not namespaced:
         return [forbidden(path, "not allowed on this type")] if namespace else []
     return each_invalid(path, namespace, dns1123_label_errors(namespace)) if namespace else [required(path)]
+
+
+def nonnegative_errors(value: int, path: str) -> list[FieldError]:
+    """Validates that a number is not negative."""
+    return [invalid(path, value, NOT_NEGATIVE)] if value < 0 else []
+
+
+def labels_errors(labels: Mapping[str, str], path: str) -> list[FieldError]:
+    """Validates the keys and values of labels."""
+    errors: list[FieldError] = []
+    for key, value in labels.items():
+        if details := qualified_name_errors(key):
+            errors += each_invalid(path, key, details)
+        if details := label_value_errors(value):
+            errors += each_invalid(path, value, details)
+    return errors
+
+
+def annotations_errors(annotations: Mapping[str, str], path: str) -> list[FieldError]:
+    """Validates the keys of annotations and their total size."""
+    errors = [error for key in annotations for error in each_invalid(path, key, qualified_name_errors(key.lower()))]
+    if sum(byte_length(key) + byte_length(value) for key, value in annotations.items()) > MAX_ANNOTATIONS_BYTES:
+        errors.append(too_long(path, MAX_ANNOTATIONS_BYTES))
+    return errors
 
 
 def owners_errors(owners: Sequence[Document], path: str) -> list[FieldError]:
@@ -171,16 +168,16 @@ def _owner_errors(owner: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def _owner_value(owner: Document) -> Document:
-    value = {name: owner.get(name, "") for name in _OWNER_FIELDS}
-    return value | {name: owner[name] for name in ("controller", "blockOwnerDeletion") if name in owner}
-
-
 def _group_version(api_version: str) -> tuple[str, str]:
     parts = api_version.split("/")
     if len(parts) == 1:
         return "", api_version
     return (parts[0], parts[1]) if len(parts) == 2 else ("", "")
+
+
+def _owner_value(owner: Document) -> Document:
+    value = {name: owner.get(name, "") for name in _OWNER_FIELDS}
+    return value | {name: owner[name] for name in ("controller", "blockOwnerDeletion") if name in owner}
 
 
 def _finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]:
@@ -189,25 +186,6 @@ def _finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]
         detail = f"finalizer {ORPHAN_FINALIZER} and {FOREGROUND_FINALIZER} cannot be both set"
         errors.append(invalid(path, list(finalizers), detail))
     return errors
-
-
-def finalizer_name_errors(name: str, path: str) -> list[FieldError]:
-    """Validates the name of a finalizer."""
-    return each_invalid(path, name, qualified_name_errors(name)) + _unqualified_finalizer_errors(name, path)
-
-
-def _unqualified_finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]:
-    return [
-        error
-        for index, name in enumerate(finalizers)
-        for error in _unqualified_finalizer_errors(name, f"{path}[{index}]")
-    ]
-
-
-def _unqualified_finalizer_errors(name: str, path: str) -> list[FieldError]:
-    if "/" in name or name in _STANDARD_FINALIZERS:
-        return []
-    return [invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")]
 
 
 def managed_fields_errors(entries: Sequence[Any], path: str) -> list[FieldError]:
@@ -245,6 +223,69 @@ def _field_manager_errors(manager: str, path: str) -> list[FieldError]:
     return errors
 
 
+def _unqualified_finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]:
+    return [
+        error
+        for index, name in enumerate(finalizers)
+        for error in _unqualified_finalizer_errors(name, f"{path}[{index}]")
+    ]
+
+
+def _unqualified_finalizer_errors(name: str, path: str) -> list[FieldError]:
+    if "/" in name or name in _STANDARD_FINALIZERS:
+        return []
+    return [invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")]
+
+
+def metadata_update_errors(new: Document, old: Document, path: str = "metadata") -> list[FieldError]:
+    """Validates the new metadata of an update against the old."""
+    errors: list[FieldError] = []
+    if old.get("deletionTimestamp") is not None:
+        errors += _new_finalizers_errors(new.get("finalizers", ()), old.get("finalizers", ()), f"{path}.finalizers")
+    if not new.get("resourceVersion"):
+        errors.append(invalid(f"{path}.resourceVersion", "", "must be specified for an update"))
+    if new.get("generation", 0) < old.get("generation", 0):
+        errors.append(invalid(f"{path}.generation", new.get("generation", 0), "must not be decremented"))
+    for name, kind in _IMMUTABLE_FIELDS.items():
+        absent = "" if name in _EMPTY_WHEN_ABSENT else None
+        value = new.get(name, absent)
+        if value != old.get(name, absent):
+            errors.append(invalid(f"{path}.{name}", None if value is None else kind(value), IMMUTABLE))
+    errors += labels_errors(new.get("labels", {}), f"{path}.labels")
+    errors += annotations_errors(new.get("annotations", {}), f"{path}.annotations")
+    errors += owners_errors(new.get("ownerReferences", ()), f"{path}.ownerReferences")
+    return errors + managed_fields_errors(new.get("managedFields", ()), f"{path}.managedFields")
+
+
+def _new_finalizers_errors(new: list[str], old: list[str], path: str) -> list[FieldError]:
+    added = sorted(set(new) - set(old))
+    if not added:
+        return []
+    shown = ", ".join(map(go_quote, added))
+    detail = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
+    return [forbidden(path, detail)]
+
+
+def immutable_errors(new: Any, old: Any, path: str, *, shown: Any = None) -> list[FieldError]:
+    """Validates that a value did not change; `shown` replaces it in the message."""
+    return [] if new == old else [invalid(path, new if shown is None else shown, IMMUTABLE)]
+
+
+def label_name_errors(name: str, path: str) -> list[FieldError]:
+    """Validates the key of a label."""
+    return each_invalid(path, name, qualified_name_errors(name))
+
+
+def label_selector_errors(selector: Document | None, path: str) -> list[FieldError]:
+    """Validates a label selector."""
+    if selector is None:
+        return []
+    errors = labels_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions", ())):
+        errors += _selector_requirement_errors(requirement, f"{path}.matchExpressions[{index}]")
+    return errors
+
+
 def _selector_requirement_errors(requirement: Document, path: str) -> list[FieldError]:
     return [
         *operator_errors(requirement, path),
@@ -274,55 +315,9 @@ def label_values_errors(values: Sequence[str], path: str) -> list[FieldError]:
     ]
 
 
-IMMUTABLE = "field is immutable"
-# Strings with a type of their own in Go, which messages show as JSON.
-_IMMUTABLE_FIELDS = {
-    "name": str,
-    "namespace": str,
-    "uid": TypedString,
-    "creationTimestamp": TypedString,
-    "deletionTimestamp": TypedString,
-    "deletionGracePeriodSeconds": int,
-}
-_EMPTY_WHEN_ABSENT = frozenset({"name", "namespace", "uid"})
-
-
-def metadata_update_errors(new: Document, old: Document, path: str = "metadata") -> list[FieldError]:
-    """Validates the new metadata of an update against the old."""
-    errors: list[FieldError] = []
-    if old.get("deletionTimestamp") is not None:
-        errors += _new_finalizers_errors(new.get("finalizers", ()), old.get("finalizers", ()), f"{path}.finalizers")
-    if not new.get("resourceVersion"):
-        errors.append(invalid(f"{path}.resourceVersion", "", "must be specified for an update"))
-    if new.get("generation", 0) < old.get("generation", 0):
-        errors.append(invalid(f"{path}.generation", new.get("generation", 0), "must not be decremented"))
-    for name, kind in _IMMUTABLE_FIELDS.items():
-        absent = "" if name in _EMPTY_WHEN_ABSENT else None
-        value = new.get(name, absent)
-        if value != old.get(name, absent):
-            errors.append(invalid(f"{path}.{name}", None if value is None else kind(value), IMMUTABLE))
-    errors += labels_errors(new.get("labels", {}), f"{path}.labels")
-    errors += annotations_errors(new.get("annotations", {}), f"{path}.annotations")
-    errors += owners_errors(new.get("ownerReferences", ()), f"{path}.ownerReferences")
-    return errors + managed_fields_errors(new.get("managedFields", ()), f"{path}.managedFields")
-
-
-def immutable_errors(new: Any, old: Any, path: str, *, shown: Any = None) -> list[FieldError]:
-    """Validates that a value did not change; `shown` replaces it in the message."""
-    return [] if new == old else [invalid(path, new if shown is None else shown, IMMUTABLE)]
-
-
-def _new_finalizers_errors(new: list[str], old: list[str], path: str) -> list[FieldError]:
-    added = sorted(set(new) - set(old))
-    if not added:
-        return []
-    shown = ", ".join(map(go_quote, added))
-    detail = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
-    return [forbidden(path, detail)]
-
-
-# A domain, a slash, and a path with room for a namespace, a dot and a name.
-_MAX_LENGTH = DNS1123_SUBDOMAIN_MAX_LENGTH + 1 + DNS1123_LABEL_MAX_LENGTH + 1 + DNS1123_SUBDOMAIN_MAX_LENGTH
+def finalizer_name_errors(name: str, path: str) -> list[FieldError]:
+    """Validates the name of a finalizer."""
+    return each_invalid(path, name, qualified_name_errors(name)) + _unqualified_finalizer_errors(name, path)
 
 
 def is_kubernetes_signer(name: str) -> bool:

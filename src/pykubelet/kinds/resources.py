@@ -66,25 +66,6 @@ def container_resources_errors(resources: Document, claim_names: AbstractSet[str
     return _requirements_errors(resources, container_resource_name_errors, claim_names, path)
 
 
-def pod_resources_errors(spec: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
-    """Validates the resources of a pod, also against those of its containers."""
-    resources = spec.get("resources")
-    if resources is None:
-        return []
-    if spec.get("os", {}).get("name") == "windows":
-        return [forbidden(path, "may not be set for a windows pod")]
-    errors: list[FieldError] = []
-    if "claims" in resources:
-        errors.append(forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level"))
-    errors += _requirements_errors(resources, _pod_name_errors, claim_names, path)
-    return errors + _consistency_errors(spec, resources, path)
-
-
-def claim_names_of(claims: Sequence[Document]) -> AbstractSet[str]:
-    """The names of the pod's claims that containers may refer to."""
-    return {claim["name"] for claim in claims if claim.get("name")}
-
-
 def _requirements_errors(
     resources: Document, name_rule: _ResourceNameRule, claim_names: AbstractSet[str], path: str
 ) -> list[FieldError]:
@@ -120,17 +101,11 @@ def amount_errors(name: str, quantity: Quantity, path: str) -> list[FieldError]:
     return errors
 
 
-def _limit_errors(name: str, quantity: Quantity, limits: Mapping[str, Quantity], path: str) -> list[FieldError]:
-    limit = limits.get(name)
-    if limit is None:
-        if is_overcommit_allowed(name):
-            return []
-        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
-    if quantity != limit and not is_overcommit_allowed(name):
-        return [invalid(f"{path}.requests", str(quantity), f"must be equal to {name} limit of {limit}")]
-    if quantity > limit:
-        return [invalid(f"{path}.requests", str(quantity), f"must be less than or equal to {name} limit of {limit}")]
-    return []
+def _is_extended(name: str) -> bool:
+    """Whether the resource is an extended one; its name must leave room for the prefix of quotas."""
+    if is_native(name) or name.startswith(_QUOTA_PREFIX):
+        return False
+    return not qualified_name_errors(f"{_QUOTA_PREFIX}{name}")
 
 
 def _huge_page_errors(name: str, quantity: Quantity, path: str) -> list[FieldError]:
@@ -147,42 +122,17 @@ def _is_divisible(name: str, quantity: Quantity) -> bool:
     return size.sign() > 0 and size.milli_value() % 1000 == 0 and quantity.value() % size.value() == 0
 
 
-def resource_name_errors(name: str, path: str) -> list[FieldError]:
-    """Validates the name of a resource."""
-    errors = each_invalid(path, TypedString(name), qualified_name_errors(name))
-    if (
-        errors
-        or "/" in name
-        or name in _STANDARD_RESOURCES
-        or name.startswith((HUGE_PAGES_PREFIX, "requests.hugepages-"))
-    ):
-        return errors
-    return [invalid(path, TypedString(name), "must be a standard resource type or fully qualified")]
-
-
-def container_resource_name_errors(name: str, path: str) -> list[FieldError]:
-    """Validates the name of a resource that a container requests."""
-    errors = resource_name_errors(name, path)
-    if "/" not in name:
-        if name not in _CONTAINER_RESOURCES and not is_huge_page(name):
-            errors.append(invalid(path, TypedString(name), "must be a standard resource for containers"))
-    elif not is_native(name) and not _is_extended(name):
-        errors.append(invalid(path, TypedString(name), "doesn't follow extended resource name standard"))
-    return errors
-
-
-def _pod_name_errors(name: str, path: str) -> list[FieldError]:
-    errors = resource_name_errors(name, path)
-    if errors or is_pod_level(name):
-        return errors
-    return [not_supported(path, TypedString(name), POD_LEVEL_RESOURCES)]
-
-
-def _is_extended(name: str) -> bool:
-    """Whether the resource is an extended one; its name must leave room for the prefix of quotas."""
-    if is_native(name) or name.startswith(_QUOTA_PREFIX):
-        return False
-    return not qualified_name_errors(f"{_QUOTA_PREFIX}{name}")
+def _limit_errors(name: str, quantity: Quantity, limits: Mapping[str, Quantity], path: str) -> list[FieldError]:
+    limit = limits.get(name)
+    if limit is None:
+        if is_overcommit_allowed(name):
+            return []
+        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
+    if quantity != limit and not is_overcommit_allowed(name):
+        return [invalid(f"{path}.requests", str(quantity), f"must be equal to {name} limit of {limit}")]
+    if quantity > limit:
+        return [invalid(f"{path}.requests", str(quantity), f"must be less than or equal to {name} limit of {limit}")]
+    return []
 
 
 def _claim_references_errors(claims: Sequence[Document], claim_names: AbstractSet[str], path: str) -> list[FieldError]:
@@ -214,6 +164,51 @@ def _repeated_claim_errors(name: str, request: str, seen: set[str], path: str) -
     return errors
 
 
+def container_resource_name_errors(name: str, path: str) -> list[FieldError]:
+    """Validates the name of a resource that a container requests."""
+    errors = resource_name_errors(name, path)
+    if "/" not in name:
+        if name not in _CONTAINER_RESOURCES and not is_huge_page(name):
+            errors.append(invalid(path, TypedString(name), "must be a standard resource for containers"))
+    elif not is_native(name) and not _is_extended(name):
+        errors.append(invalid(path, TypedString(name), "doesn't follow extended resource name standard"))
+    return errors
+
+
+def resource_name_errors(name: str, path: str) -> list[FieldError]:
+    """Validates the name of a resource."""
+    errors = each_invalid(path, TypedString(name), qualified_name_errors(name))
+    if (
+        errors
+        or "/" in name
+        or name in _STANDARD_RESOURCES
+        or name.startswith((HUGE_PAGES_PREFIX, "requests.hugepages-"))
+    ):
+        return errors
+    return [invalid(path, TypedString(name), "must be a standard resource type or fully qualified")]
+
+
+def pod_resources_errors(spec: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
+    """Validates the resources of a pod, also against those of its containers."""
+    resources = spec.get("resources")
+    if resources is None:
+        return []
+    if spec.get("os", {}).get("name") == "windows":
+        return [forbidden(path, "may not be set for a windows pod")]
+    errors: list[FieldError] = []
+    if "claims" in resources:
+        errors.append(forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level"))
+    errors += _requirements_errors(resources, _pod_name_errors, claim_names, path)
+    return errors + _consistency_errors(spec, resources, path)
+
+
+def _pod_name_errors(name: str, path: str) -> list[FieldError]:
+    errors = resource_name_errors(name, path)
+    if errors or is_pod_level(name):
+        return errors
+    return [not_supported(path, TypedString(name), POD_LEVEL_RESOURCES)]
+
+
 def _consistency_errors(spec: Document, resources: Document, path: str) -> list[FieldError]:
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     errors: list[FieldError] = []
@@ -231,6 +226,11 @@ def _consistency_errors(spec: Document, resources: Document, path: str) -> list[
                 detail = f"must be less than or equal to pod limits of {limits[name]}"
                 errors.append(invalid(f"{path}.containers[{index}][{name}].limits", text, detail))
     return errors
+
+
+def claim_names_of(claims: Sequence[Document]) -> AbstractSet[str]:
+    """The names of the pod's claims that containers may refer to."""
+    return {claim["name"] for claim in claims if claim.get("name")}
 
 
 def fraction_warnings(amounts: Mapping[str, str], resource: str, path: str) -> list[str]:

@@ -20,24 +20,6 @@ _COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
 _TERMINAL = ("Failed", "Complete", "FailureTarget")
 
 
-def validate_job_status(new: Document, old: Document) -> list[FieldError]:
-    """Validates a Job whose status changed."""
-    step = _StatusChange(new["spec"], new.get("status", {}), old.get("status", {}))
-    return [
-        *metadata_update_errors(new["metadata"], old["metadata"]),
-        *_counts_errors(step.status),
-        *_uncounted_errors(step.status),
-        *_condition_errors(step),
-        *_completion_time_errors(step),
-        *_finish_reason_errors(step),
-        *_finished_errors(step),
-        *_indexes_errors(step),
-        *_running_errors(step),
-        *_success_criteria_errors(step),
-        *_transition_errors(step),
-    ]
-
-
 @dataclass(frozen=True)
 class _StatusChange:
     """A Job's spec, and its status after and before the update."""
@@ -75,8 +57,22 @@ class _StatusChange:
         return self.is_finished == self.was_true.isdisjoint({"Complete", "Failed"})
 
 
-def _with_status(status: Document, value: str) -> frozenset[str]:
-    return frozenset(each.get("type", "") for each in status.get("conditions", ()) if each.get("status") == value)
+def validate_job_status(new: Document, old: Document) -> list[FieldError]:
+    """Validates a Job whose status changed."""
+    step = _StatusChange(new["spec"], new.get("status", {}), old.get("status", {}))
+    return [
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *_counts_errors(step.status),
+        *_uncounted_errors(step.status),
+        *_condition_errors(step),
+        *_completion_time_errors(step),
+        *_finish_reason_errors(step),
+        *_finished_errors(step),
+        *_indexes_errors(step),
+        *_running_errors(step),
+        *_success_criteria_errors(step),
+        *_transition_errors(step),
+    ]
 
 
 def _counts_errors(status: Document) -> list[FieldError]:
@@ -98,10 +94,6 @@ def _uncounted_errors(status: Document) -> list[FieldError]:
     return errors
 
 
-def _condition_error(detail: str) -> FieldError:
-    return invalid("status.conditions", OMITTED, detail)
-
-
 def _condition_errors(step: _StatusChange) -> list[FieldError]:
     errors: list[FieldError] = []
     if step.turned("Complete", "Failed") and {"Complete", "Failed"} <= step.true:
@@ -109,6 +101,10 @@ def _condition_errors(step: _StatusChange) -> list[FieldError]:
     if step.turned("Complete", "FailureTarget") and {"Complete", "FailureTarget"} <= step.true:
         errors.append(_condition_error("cannot set Complete=True and FailureTarget=true conditions"))
     return errors
+
+
+def _condition_error(detail: str) -> FieldError:
+    return invalid("status.conditions", OMITTED, detail)
 
 
 def _completion_time_errors(step: _StatusChange) -> list[FieldError]:
@@ -236,3 +232,7 @@ def _transition_errors(step: _StatusChange) -> list[FieldError]:
             detail = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
             errors.append(_condition_error(detail))
     return errors
+
+
+def _with_status(status: Document, value: str) -> frozenset[str]:
+    return frozenset(each.get("type", "") for each in status.get("conditions", ()) if each.get("status") == value)

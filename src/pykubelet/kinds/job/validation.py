@@ -62,184 +62,6 @@ class IndexesError(ValueError):
     """The text is not a set of indexes; the message is Kubernetes' own."""
 
 
-def indexes_count(text: str, completions: int) -> int:
-    """Counts the indexes of a set; IndexesError if the text is invalid or not in order."""
-    total, last = 0, -1
-    for number, part in enumerate(text.split(",") if text else ()):
-        first, end = _interval(part, completions)
-        if number and last >= first:
-            raise IndexesError(f"non-increasing order, previous: {last}, current: {first}")
-        total += end - first + 1
-        last = end
-    return total
-
-
-def overlap(one: str, other: str, completions: int) -> int | None:
-    """The first index that is in both sets; invalid parts are skipped."""
-    ours, theirs = _valid_intervals(one, completions), _valid_intervals(other, completions)
-    left, right = 0, 0
-    while left < len(ours) and right < len(theirs):
-        (first, end), (other_first, other_end) = ours[left], theirs[right]
-        if first <= other_end and other_first <= end:
-            return max(first, other_first)
-        if first <= other_first:
-            left += 1
-        else:
-            right += 1
-    return None
-
-
-def _valid_intervals(text: str, completions: int) -> list[Interval]:
-    found: list[Interval] = []
-    for part in text.split(",") if text else ():
-        try:
-            found.append(_interval(part, completions))
-        except IndexesError:
-            continue
-    return found
-
-
-def _interval(part: str, completions: int) -> Interval:
-    limits = part.split("-")
-    if len(limits) > 2:
-        raise IndexesError(
-            f"the fragment {go_quote(part)} violates the requirement that an index interval can have at most two parts separated by '-'"
-        )
-    first, *rest = (_index(limit, completions) for limit in limits)
-    if not rest:
-        return first, first
-    if first >= rest[0]:
-        raise IndexesError(f"non-increasing order, previous: {first}, current: {rest[0]}")
-    return first, rest[0]
-
-
-def _index(text: str, completions: int) -> int:
-    number = parse_int64(text)
-    if number is None:
-        raise IndexesError(f"cannot convert string to integer for index: {go_quote(text)}")
-    if number >= completions:
-        raise IndexesError(f"too large index: {go_quote(text)}")
-    return number
-
-
-def failure_policy_errors(spec: Document, path: str) -> list[FieldError]:
-    """Validates the pod failure policy."""
-    rules = spec["podFailurePolicy"].get("rules", ())
-    errors = [too_many(f"{path}.rules", len(rules), _MAX_RULES)] if len(rules) > _MAX_RULES else []
-    pod = spec["template"]["spec"]
-    containers = {
-        container.get("name", "") for kind in ("containers", "initContainers") for container in pod.get(kind, ())
-    }
-    for index, rule in enumerate(rules):
-        errors += _failure_rule_errors(spec, rule, containers, f"{path}.rules[{index}]")
-    return errors
-
-
-def success_policy_errors(spec: Document, path: str) -> list[FieldError]:
-    """Validates the success policy of an indexed Job."""
-    rules = spec["successPolicy"].get("rules", ())
-    errors: list[FieldError] = []
-    if not rules:
-        detail = "at least one rules must be specified when the successPolicy is specified"
-        errors.append(required(f"{path}.rules", detail))
-    if len(rules) > _MAX_RULES:
-        errors.append(too_many(f"{path}.rules", len(rules), _MAX_RULES))
-    for index, rule in enumerate(rules):
-        # An indexed Job without completions is reported elsewhere.
-        errors += _success_rule_errors(rule, spec.get("completions", 0), f"{path}.rules[{index}]")
-    return errors
-
-
-def _failure_rule_errors(spec: Document, rule: Document, containers: AbstractSet[str], path: str) -> list[FieldError]:
-    action, codes, conditions = rule.get("action", ""), rule.get("onExitCodes"), rule.get("onPodConditions", ())
-    errors: list[FieldError] = []
-    if not action:
-        errors.append(required(f"{path}.action", f"valid values: {_choices(_ACTIONS)}"))
-    elif action == "FailIndex":
-        if spec.get("backoffLimitPerIndex") is None:
-            detail = "requires the backoffLimitPerIndex to be set"
-            errors.append(invalid(f"{path}.action", TypedString(action), detail))
-    elif action not in _ACTIONS:
-        errors.append(not_supported(f"{path}.action", TypedString(action), _ACTIONS))
-    if codes is not None:
-        errors += _exit_codes_errors(codes, containers, f"{path}.onExitCodes")
-    if conditions:
-        errors += _pod_conditions_errors(conditions, f"{path}.onPodConditions")
-    if codes is not None and conditions:
-        errors.append(invalid(path, OMITTED, "specifying both OnExitCodes and OnPodConditions is not supported"))
-    if codes is None and not conditions:
-        errors.append(invalid(path, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required"))
-    return errors
-
-
-def _exit_codes_errors(codes: Document, containers: AbstractSet[str], path: str) -> list[FieldError]:
-    operator, container, values = codes.get("operator", ""), codes.get("containerName"), codes.get("values", [])
-    errors: list[FieldError] = []
-    if not operator:
-        errors.append(required(f"{path}.operator", f"valid values: {_choices(_OPERATORS)}"))
-    elif operator not in _OPERATORS:
-        errors.append(not_supported(f"{path}.operator", TypedString(operator), _OPERATORS))
-    if container is not None and container not in containers:
-        detail = "must be one of the container or initContainer names in the pod template"
-        errors.append(invalid(f"{path}.containerName", container, detail))
-    at = f"{path}.values"
-    if not values:
-        errors.append(invalid(at, codes.get("values"), "at least one value is required"))
-    elif len(values) > _MAX_EXIT_CODES:
-        errors.append(too_many(at, len(values), _MAX_EXIT_CODES))
-    for index, value in enumerate(values):
-        if operator == "In" and value == 0:
-            errors.append(invalid(f"{at}[{index}]", value, "must not be 0 for the In operator"))
-        if value in values[:index]:
-            errors.append(duplicate(f"{at}[{index}]", value))
-    if values != sorted(values):
-        errors.append(invalid(at, values, "must be ordered"))
-    return errors
-
-
-def _pod_conditions_errors(patterns: list[Document], path: str) -> list[FieldError]:
-    errors = [too_many(path, len(patterns), _MAX_PATTERNS)] if len(patterns) > _MAX_PATTERNS else []
-    for index, pattern in enumerate(patterns):
-        kind, status = pattern.get("type", ""), pattern.get("status", "")
-        errors += each_invalid(f"{path}[{index}].type", kind, qualified_name_errors(kind))
-        errors += _STATUSES.errors(status, f"{path}[{index}].status")
-    return errors
-
-
-def _success_rule_errors(rule: Document, completions: int, path: str) -> list[FieldError]:
-    count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
-    errors: list[FieldError] = []
-    total = 0
-    if count is None and indexes is None:
-        errors.append(required(path, "at least one of succeededCount or succeededIndexes must be specified"))
-    if indexes is not None:
-        at = f"{path}.succeededIndexes"
-        if byte_length(indexes) > _MAX_INDEXES_BYTES:
-            errors.append(too_long(at, _MAX_INDEXES_BYTES))
-        try:
-            total = indexes_count(indexes, completions)
-        except IndexesError as error:
-            errors.append(invalid(at, indexes, f"error parsing succeededIndexes: {error}"))
-    if count is None:
-        return errors
-    at = f"{path}.succeededCount"
-    errors += nonnegative_errors(count, at)
-    if count > completions:
-        detail = f"must be less than or equal to {completions} (the number of specified completions)"
-        errors.append(invalid(at, count, detail))
-    if indexes is not None and count > total:
-        detail = (
-            f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
-        )
-        errors.append(invalid(at, count, detail))
-    return errors
-
-
-def _choices(values: tuple[str, ...]) -> str:
-    """The values as Go prints a list of quoted strings."""
-    return "[" + " ".join(f'"{value}"' for value in values) + "]"
-
-
 def job_spec_errors(spec: Document, path: str) -> list[FieldError]:
     """Validates the spec without its selector."""
     errors: list[FieldError] = []
@@ -321,11 +143,164 @@ def _indexed_errors(spec: Document, path: str) -> list[FieldError]:
     return errors
 
 
+def failure_policy_errors(spec: Document, path: str) -> list[FieldError]:
+    """Validates the pod failure policy."""
+    rules = spec["podFailurePolicy"].get("rules", ())
+    errors = [too_many(f"{path}.rules", len(rules), _MAX_RULES)] if len(rules) > _MAX_RULES else []
+    pod = spec["template"]["spec"]
+    containers = {
+        container.get("name", "") for kind in ("containers", "initContainers") for container in pod.get(kind, ())
+    }
+    for index, rule in enumerate(rules):
+        errors += _failure_rule_errors(spec, rule, containers, f"{path}.rules[{index}]")
+    return errors
+
+
+def _failure_rule_errors(spec: Document, rule: Document, containers: AbstractSet[str], path: str) -> list[FieldError]:
+    action, codes, conditions = rule.get("action", ""), rule.get("onExitCodes"), rule.get("onPodConditions", ())
+    errors: list[FieldError] = []
+    if not action:
+        errors.append(required(f"{path}.action", f"valid values: {_choices(_ACTIONS)}"))
+    elif action == "FailIndex":
+        if spec.get("backoffLimitPerIndex") is None:
+            detail = "requires the backoffLimitPerIndex to be set"
+            errors.append(invalid(f"{path}.action", TypedString(action), detail))
+    elif action not in _ACTIONS:
+        errors.append(not_supported(f"{path}.action", TypedString(action), _ACTIONS))
+    if codes is not None:
+        errors += _exit_codes_errors(codes, containers, f"{path}.onExitCodes")
+    if conditions:
+        errors += _pod_conditions_errors(conditions, f"{path}.onPodConditions")
+    if codes is not None and conditions:
+        errors.append(invalid(path, OMITTED, "specifying both OnExitCodes and OnPodConditions is not supported"))
+    if codes is None and not conditions:
+        errors.append(invalid(path, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required"))
+    return errors
+
+
+def _choices(values: tuple[str, ...]) -> str:
+    """The values as Go prints a list of quoted strings."""
+    return "[" + " ".join(f'"{value}"' for value in values) + "]"
+
+
+def _exit_codes_errors(codes: Document, containers: AbstractSet[str], path: str) -> list[FieldError]:
+    operator, container, values = codes.get("operator", ""), codes.get("containerName"), codes.get("values", [])
+    errors: list[FieldError] = []
+    if not operator:
+        errors.append(required(f"{path}.operator", f"valid values: {_choices(_OPERATORS)}"))
+    elif operator not in _OPERATORS:
+        errors.append(not_supported(f"{path}.operator", TypedString(operator), _OPERATORS))
+    if container is not None and container not in containers:
+        detail = "must be one of the container or initContainer names in the pod template"
+        errors.append(invalid(f"{path}.containerName", container, detail))
+    at = f"{path}.values"
+    if not values:
+        errors.append(invalid(at, codes.get("values"), "at least one value is required"))
+    elif len(values) > _MAX_EXIT_CODES:
+        errors.append(too_many(at, len(values), _MAX_EXIT_CODES))
+    for index, value in enumerate(values):
+        if operator == "In" and value == 0:
+            errors.append(invalid(f"{at}[{index}]", value, "must not be 0 for the In operator"))
+        if value in values[:index]:
+            errors.append(duplicate(f"{at}[{index}]", value))
+    if values != sorted(values):
+        errors.append(invalid(at, values, "must be ordered"))
+    return errors
+
+
+def _pod_conditions_errors(patterns: list[Document], path: str) -> list[FieldError]:
+    errors = [too_many(path, len(patterns), _MAX_PATTERNS)] if len(patterns) > _MAX_PATTERNS else []
+    for index, pattern in enumerate(patterns):
+        kind, status = pattern.get("type", ""), pattern.get("status", "")
+        errors += each_invalid(f"{path}[{index}].type", kind, qualified_name_errors(kind))
+        errors += _STATUSES.errors(status, f"{path}[{index}].status")
+    return errors
+
+
 def _success_errors(spec: Document, path: str) -> list[FieldError]:
     if spec.get("completionMode") == INDEXED:
         return success_policy_errors(spec, path)
     value = internal_form(spec["successPolicy"], "batch.SuccessPolicy")
     return [invalid(path, value, "requires indexed completion mode")]
+
+
+def success_policy_errors(spec: Document, path: str) -> list[FieldError]:
+    """Validates the success policy of an indexed Job."""
+    rules = spec["successPolicy"].get("rules", ())
+    errors: list[FieldError] = []
+    if not rules:
+        detail = "at least one rules must be specified when the successPolicy is specified"
+        errors.append(required(f"{path}.rules", detail))
+    if len(rules) > _MAX_RULES:
+        errors.append(too_many(f"{path}.rules", len(rules), _MAX_RULES))
+    for index, rule in enumerate(rules):
+        # An indexed Job without completions is reported elsewhere.
+        errors += _success_rule_errors(rule, spec.get("completions", 0), f"{path}.rules[{index}]")
+    return errors
+
+
+def _success_rule_errors(rule: Document, completions: int, path: str) -> list[FieldError]:
+    count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
+    errors: list[FieldError] = []
+    total = 0
+    if count is None and indexes is None:
+        errors.append(required(path, "at least one of succeededCount or succeededIndexes must be specified"))
+    if indexes is not None:
+        at = f"{path}.succeededIndexes"
+        if byte_length(indexes) > _MAX_INDEXES_BYTES:
+            errors.append(too_long(at, _MAX_INDEXES_BYTES))
+        try:
+            total = indexes_count(indexes, completions)
+        except IndexesError as error:
+            errors.append(invalid(at, indexes, f"error parsing succeededIndexes: {error}"))
+    if count is None:
+        return errors
+    at = f"{path}.succeededCount"
+    errors += nonnegative_errors(count, at)
+    if count > completions:
+        detail = f"must be less than or equal to {completions} (the number of specified completions)"
+        errors.append(invalid(at, count, detail))
+    if indexes is not None and count > total:
+        detail = (
+            f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+        )
+        errors.append(invalid(at, count, detail))
+    return errors
+
+
+def indexes_count(text: str, completions: int) -> int:
+    """Counts the indexes of a set; IndexesError if the text is invalid or not in order."""
+    total, last = 0, -1
+    for number, part in enumerate(text.split(",") if text else ()):
+        first, end = _interval(part, completions)
+        if number and last >= first:
+            raise IndexesError(f"non-increasing order, previous: {last}, current: {first}")
+        total += end - first + 1
+        last = end
+    return total
+
+
+def _interval(part: str, completions: int) -> Interval:
+    limits = part.split("-")
+    if len(limits) > 2:
+        raise IndexesError(
+            f"the fragment {go_quote(part)} violates the requirement that an index interval can have at most two parts separated by '-'"
+        )
+    first, *rest = (_index(limit, completions) for limit in limits)
+    if not rest:
+        return first, first
+    if first >= rest[0]:
+        raise IndexesError(f"non-increasing order, previous: {first}, current: {rest[0]}")
+    return first, rest[0]
+
+
+def _index(text: str, completions: int) -> int:
+    number = parse_int64(text)
+    if number is None:
+        raise IndexesError(f"cannot convert string to integer for index: {go_quote(text)}")
+    if number >= completions:
+        raise IndexesError(f"too large index: {go_quote(text)}")
+    return number
 
 
 def _replacement_errors(spec: Document, path: str) -> list[FieldError]:
@@ -343,3 +318,28 @@ def _restart_policy_errors(spec: Document, path: str) -> list[FieldError]:
     if "podFailurePolicy" in spec and policy != "Never":
         return [invalid(path, TypedString(policy), 'only "Never" is supported when podFailurePolicy is specified')]
     return []
+
+
+def overlap(one: str, other: str, completions: int) -> int | None:
+    """The first index that is in both sets; invalid parts are skipped."""
+    ours, theirs = _valid_intervals(one, completions), _valid_intervals(other, completions)
+    left, right = 0, 0
+    while left < len(ours) and right < len(theirs):
+        (first, end), (other_first, other_end) = ours[left], theirs[right]
+        if first <= other_end and other_first <= end:
+            return max(first, other_first)
+        if first <= other_first:
+            left += 1
+        else:
+            right += 1
+    return None
+
+
+def _valid_intervals(text: str, completions: int) -> list[Interval]:
+    found: list[Interval] = []
+    for part in text.split(",") if text else ():
+        try:
+            found.append(_interval(part, completions))
+        except IndexesError:
+            continue
+    return found

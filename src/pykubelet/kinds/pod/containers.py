@@ -66,6 +66,85 @@ _NOT_EPHEMERAL = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class PodParts:
+    """The parts of the pod that the rules of its containers depend on."""
+
+    volumes: Mapping[str, Document]
+    claim_names: AbstractSet[str]
+    grace_seconds: int | None
+    os: Document | None
+    restart_policy: str
+    host_users: bool
+    options: PodValidationOptions
+
+
+def regular_containers_errors(containers: Sequence[Document], pod: PodParts, path: str) -> list[FieldError]:
+    """Validates the regular containers, of which one is required."""
+    if not containers:
+        return [required(path)]
+    errors: list[FieldError] = []
+    names: set[str] = set()
+    for index, container in enumerate(containers):
+        at, name = f"{path}[{index}]", container.get("name", "")
+        errors += _common_errors(container, pod, at)
+        if name in names:
+            errors.append(duplicate(f"{at}.name", name))
+        names.add(name)
+        errors += _running_errors(container, pod, at)
+        if "restartPolicy" in container:
+            errors.append(forbidden(f"{at}.restartPolicy", "may not be set for non-init containers"))
+    return errors + _host_ports_errors(containers, path)
+
+
+def _common_errors(container: Document, pod: PodParts, path: str) -> list[FieldError]:
+    name, relaxed = container.get("name", ""), pod.options.relaxed_env_names
+    errors = each_invalid(f"{path}.name", name, dns1123_label_errors(name)) if name else [required(f"{path}.name")]
+    if not container.get("image"):
+        errors.append(required(f"{path}.image"))
+    policy = container.get("terminationMessagePolicy", "")
+    errors += _MESSAGE_POLICIES.errors(policy, f"{path}.terminationMessagePolicy")
+    errors += _ports_errors(container.get("ports", ()), f"{path}.ports")
+    errors += env_errors(container.get("env", ()), f"{path}.env", relaxed_names=relaxed)
+    errors += env_from_errors(container.get("envFrom", ()), f"{path}.envFrom", relaxed_names=relaxed)
+    errors += mounts_errors(container, pod.volumes, f"{path}.volumeMounts")
+    errors += devices_errors(container, pod.volumes, f"{path}.volumeDevices")
+    errors += PULL_POLICY.errors(container.get("imagePullPolicy", ""), f"{path}.imagePullPolicy")
+    errors += container_resources_errors(container.get("resources", {}), pod.claim_names, f"{path}.resources")
+    errors += _resize_errors(container.get("resizePolicy", ()), pod.restart_policy, f"{path}.resizePolicy")
+    context = container.get("securityContext")
+    return errors + container_security_errors(context, f"{path}.securityContext", host_users=pod.host_users)
+
+
+def _ports_errors(ports: Sequence[Document], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        at = f"{path}[{index}]"
+        errors += _port_name_errors(port.get("name", ""), names, f"{at}.name")
+        number, host_number, protocol = port.get("containerPort", 0), port.get("hostPort", 0), port.get("protocol", "")
+        if not number:
+            errors.append(required(f"{at}.containerPort"))
+        else:
+            errors += each_invalid(f"{at}.containerPort", number, port_number_errors(number))
+        if host_number:
+            errors += each_invalid(f"{at}.hostPort", host_number, port_number_errors(host_number))
+        errors += _PROTOCOLS.errors(protocol, f"{at}.protocol")
+    return errors
+
+
+def _port_name_errors(name: str, names: set[str], path: str) -> list[FieldError]:
+    """Validates one port name, and adds a valid one to `names`."""
+    if not name:
+        return []
+    if found := port_name_errors(name):
+        return each_invalid(path, name, found)
+    if name in names:
+        return [duplicate(path, name)]
+    names.add(name)
+    return []
+
+
 def env_errors(variables: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
     """Validates the environment variables."""
     name_rule = _name_rule(relaxed_names=relaxed_names)
@@ -81,34 +160,8 @@ def env_errors(variables: Sequence[Document], path: str, *, relaxed_names: bool)
     return errors
 
 
-def env_from_errors(sources: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
-    """Validates the sources of which every key becomes a variable."""
-    name_rule = _name_rule(relaxed_names=relaxed_names)
-    errors: list[FieldError] = []
-    for index, source in enumerate(sources):
-        at = f"{path}[{index}]"
-        if prefix := source.get("prefix", ""):
-            errors += each_invalid(f"{at}.prefix", prefix, name_rule(prefix))
-        kinds = [kind for kind in ("configMapRef", "secretRef") if kind in source]
-        for kind in kinds:
-            name = source[kind].get("name", "")
-            where = f"{at}.{kind}.name"
-            errors += each_invalid(where, name, _masked_name_errors(name)) if name else [required(where)]
-        if not kinds:
-            errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
-        elif len(kinds) > 1:
-            errors.append(invalid(path, "", "may not have more than one field specified at a time"))
-    return errors
-
-
 def _name_rule(*, relaxed_names: bool) -> NameRule:
     return relaxed_env_var_name_errors if relaxed_names else env_var_name_errors
-
-
-def _masked_name_errors(name: str) -> list[str]:
-    # Upstream validates these as prefixes, so a trailing dash is valid.
-    masked = name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
-    return dns1123_subdomain_errors(masked)
 
 
 def _value_from_errors(variable: Document, path: str) -> list[FieldError]:
@@ -139,6 +192,32 @@ def _source_errors(kind: str, reference: Document, path: str) -> list[FieldError
             return key_ref_errors(reference, path)
 
 
+def env_from_errors(sources: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
+    """Validates the sources of which every key becomes a variable."""
+    name_rule = _name_rule(relaxed_names=relaxed_names)
+    errors: list[FieldError] = []
+    for index, source in enumerate(sources):
+        at = f"{path}[{index}]"
+        if prefix := source.get("prefix", ""):
+            errors += each_invalid(f"{at}.prefix", prefix, name_rule(prefix))
+        kinds = [kind for kind in ("configMapRef", "secretRef") if kind in source]
+        for kind in kinds:
+            name = source[kind].get("name", "")
+            where = f"{at}.{kind}.name"
+            errors += each_invalid(where, name, _masked_name_errors(name)) if name else [required(where)]
+        if not kinds:
+            errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+        elif len(kinds) > 1:
+            errors.append(invalid(path, "", "may not have more than one field specified at a time"))
+    return errors
+
+
+def _masked_name_errors(name: str) -> list[str]:
+    # Upstream validates these as prefixes, so a trailing dash is valid.
+    masked = name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
+    return dns1123_subdomain_errors(masked)
+
+
 def mounts_errors(container: Document, volumes: Mapping[str, Document], path: str) -> list[FieldError]:
     """Validates the mounts; `volumes` are the valid volumes."""
     errors: list[FieldError] = []
@@ -162,25 +241,6 @@ def mounts_errors(container: Document, volumes: Mapping[str, Document], path: st
         errors += _sub_path_errors(mount, at, path)
         errors += _propagation_errors(mount, container, f"{path}.mountPropagation")
         errors += _recursive_read_only_errors(mount, f"{path}.recursiveReadOnly")
-    return errors
-
-
-def devices_errors(container: Document, volumes: Mapping[str, Document], path: str) -> list[FieldError]:
-    """Validates the block devices; `volumes` are the valid volumes."""
-    errors: list[FieldError] = []
-    mounts = {mount.get("name", ""): mount.get("mountPath", "") for mount in container.get("volumeMounts", ())}
-    names: set[str] = set()
-    targets: set[str] = set()
-    for index, device in enumerate(container.get("volumeDevices", ())):
-        at, name, target = f"{path}[{index}]", device.get("name", ""), device.get("devicePath", "")
-        errors += _device_name_errors(name, names, volumes, f"{at}.name")
-        errors += _device_path_errors(target, targets, f"{at}.devicePath")
-        if name in mounts:
-            errors.append(invalid(f"{at}.name", name, "must not already exist in volumeMounts"))
-        if target in mounts.values():
-            errors.append(invalid(f"{at}.devicePath", target, "must not already exist as a path in volumeMounts"))
-        if name:
-            names.add(name)
     return errors
 
 
@@ -214,6 +274,25 @@ def _recursive_read_only_errors(mount: Document, path: str) -> list[FieldError]:
     return errors
 
 
+def devices_errors(container: Document, volumes: Mapping[str, Document], path: str) -> list[FieldError]:
+    """Validates the block devices; `volumes` are the valid volumes."""
+    errors: list[FieldError] = []
+    mounts = {mount.get("name", ""): mount.get("mountPath", "") for mount in container.get("volumeMounts", ())}
+    names: set[str] = set()
+    targets: set[str] = set()
+    for index, device in enumerate(container.get("volumeDevices", ())):
+        at, name, target = f"{path}[{index}]", device.get("name", ""), device.get("devicePath", "")
+        errors += _device_name_errors(name, names, volumes, f"{at}.name")
+        errors += _device_path_errors(target, targets, f"{at}.devicePath")
+        if name in mounts:
+            errors.append(invalid(f"{at}.name", name, "must not already exist in volumeMounts"))
+        if target in mounts.values():
+            errors.append(invalid(f"{at}.devicePath", target, "must not already exist as a path in volumeMounts"))
+        if name:
+            names.add(name)
+    return errors
+
+
 def _device_name_errors(name: str, names: set[str], volumes: Mapping[str, Document], path: str) -> list[FieldError]:
     errors = [] if name else [required(path)]
     if name in names:
@@ -238,35 +317,46 @@ def _device_path_errors(target: str, targets: set[str], path: str) -> list[Field
     return errors
 
 
-@dataclass(frozen=True, slots=True)
-class PodParts:
-    """The parts of the pod that the rules of its containers depend on."""
-
-    volumes: Mapping[str, Document]
-    claim_names: AbstractSet[str]
-    grace_seconds: int | None
-    os: Document | None
-    restart_policy: str
-    host_users: bool
-    options: PodValidationOptions
-
-
-def regular_containers_errors(containers: Sequence[Document], pod: PodParts, path: str) -> list[FieldError]:
-    """Validates the regular containers, of which one is required."""
-    if not containers:
-        return [required(path)]
+def _resize_errors(policies: Sequence[Document], restart_policy: str, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    names: set[str] = set()
+    seen: set[str] = set()
+    for index, policy in enumerate(policies):
+        resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        if resource in seen:
+            errors.append(duplicate(f"{path}[{index}]", TypedString(resource)))
+        seen.add(resource)
+        for value, supported in ((resource, _RESIZE_RESOURCES), (restart, _RESIZE_POLICIES)):
+            if not value:
+                errors.append(required(path))
+            elif value not in supported:
+                errors.append(not_supported(path, TypedString(value), supported))
+        if restart_policy == "Never" and restart != "NotRequired":
+            detail = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            errors.append(invalid(path, TypedString(restart), detail))
+    return errors
+
+
+def _running_errors(container: Document, pod: PodParts, path: str) -> list[FieldError]:
+    """Validates the hooks and probes of a container that runs as long as its pod."""
+    zero_sleep, errors = pod.options.zero_sleep, list[FieldError]()
+    if "lifecycle" in container:
+        at = f"{path}.lifecycle"
+        errors += lifecycle_errors(container["lifecycle"], pod.grace_seconds, pod.os, at, zero_sleep=zero_sleep)
+    return errors + container_probes_errors(container, pod.grace_seconds, path, zero_sleep=zero_sleep)
+
+
+def _host_ports_errors(containers: Sequence[Document], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    taken: set[str] = set()
     for index, container in enumerate(containers):
-        at, name = f"{path}[{index}]", container.get("name", "")
-        errors += _common_errors(container, pod, at)
-        if name in names:
-            errors.append(duplicate(f"{at}.name", name))
-        names.add(name)
-        errors += _running_errors(container, pod, at)
-        if "restartPolicy" in container:
-            errors.append(forbidden(f"{at}.restartPolicy", "may not be set for non-init containers"))
-    return errors + _host_ports_errors(containers, path)
+        for number, port in enumerate(container.get("ports", ())):
+            if not port.get("hostPort"):
+                continue
+            key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if key in taken:
+                errors.append(duplicate(f"{path}[{index}].ports[{number}].hostPort", key))
+            taken.add(key)
+    return errors
 
 
 def init_containers_errors(
@@ -330,93 +420,3 @@ def image_space_errors(container: Document, path: str) -> list[FieldError]:
     if image == image.strip():
         return []
     return [invalid(f"{path}.image", image, "must not have leading or trailing whitespace")]
-
-
-def _common_errors(container: Document, pod: PodParts, path: str) -> list[FieldError]:
-    name, relaxed = container.get("name", ""), pod.options.relaxed_env_names
-    errors = each_invalid(f"{path}.name", name, dns1123_label_errors(name)) if name else [required(f"{path}.name")]
-    if not container.get("image"):
-        errors.append(required(f"{path}.image"))
-    policy = container.get("terminationMessagePolicy", "")
-    errors += _MESSAGE_POLICIES.errors(policy, f"{path}.terminationMessagePolicy")
-    errors += _ports_errors(container.get("ports", ()), f"{path}.ports")
-    errors += env_errors(container.get("env", ()), f"{path}.env", relaxed_names=relaxed)
-    errors += env_from_errors(container.get("envFrom", ()), f"{path}.envFrom", relaxed_names=relaxed)
-    errors += mounts_errors(container, pod.volumes, f"{path}.volumeMounts")
-    errors += devices_errors(container, pod.volumes, f"{path}.volumeDevices")
-    errors += PULL_POLICY.errors(container.get("imagePullPolicy", ""), f"{path}.imagePullPolicy")
-    errors += container_resources_errors(container.get("resources", {}), pod.claim_names, f"{path}.resources")
-    errors += _resize_errors(container.get("resizePolicy", ()), pod.restart_policy, f"{path}.resizePolicy")
-    context = container.get("securityContext")
-    return errors + container_security_errors(context, f"{path}.securityContext", host_users=pod.host_users)
-
-
-def _running_errors(container: Document, pod: PodParts, path: str) -> list[FieldError]:
-    """Validates the hooks and probes of a container that runs as long as its pod."""
-    zero_sleep, errors = pod.options.zero_sleep, list[FieldError]()
-    if "lifecycle" in container:
-        at = f"{path}.lifecycle"
-        errors += lifecycle_errors(container["lifecycle"], pod.grace_seconds, pod.os, at, zero_sleep=zero_sleep)
-    return errors + container_probes_errors(container, pod.grace_seconds, path, zero_sleep=zero_sleep)
-
-
-def _ports_errors(ports: Sequence[Document], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    names: set[str] = set()
-    for index, port in enumerate(ports):
-        at = f"{path}[{index}]"
-        errors += _port_name_errors(port.get("name", ""), names, f"{at}.name")
-        number, host_number, protocol = port.get("containerPort", 0), port.get("hostPort", 0), port.get("protocol", "")
-        if not number:
-            errors.append(required(f"{at}.containerPort"))
-        else:
-            errors += each_invalid(f"{at}.containerPort", number, port_number_errors(number))
-        if host_number:
-            errors += each_invalid(f"{at}.hostPort", host_number, port_number_errors(host_number))
-        errors += _PROTOCOLS.errors(protocol, f"{at}.protocol")
-    return errors
-
-
-def _port_name_errors(name: str, names: set[str], path: str) -> list[FieldError]:
-    """Validates one port name, and adds a valid one to `names`."""
-    if not name:
-        return []
-    if found := port_name_errors(name):
-        return each_invalid(path, name, found)
-    if name in names:
-        return [duplicate(path, name)]
-    names.add(name)
-    return []
-
-
-def _host_ports_errors(containers: Sequence[Document], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    taken: set[str] = set()
-    for index, container in enumerate(containers):
-        for number, port in enumerate(container.get("ports", ())):
-            if not port.get("hostPort"):
-                continue
-            key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
-            if key in taken:
-                errors.append(duplicate(f"{path}[{index}].ports[{number}].hostPort", key))
-            taken.add(key)
-    return errors
-
-
-def _resize_errors(policies: Sequence[Document], restart_policy: str, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen: set[str] = set()
-    for index, policy in enumerate(policies):
-        resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
-        if resource in seen:
-            errors.append(duplicate(f"{path}[{index}]", TypedString(resource)))
-        seen.add(resource)
-        for value, supported in ((resource, _RESIZE_RESOURCES), (restart, _RESIZE_POLICIES)):
-            if not value:
-                errors.append(required(path))
-            elif value not in supported:
-                errors.append(not_supported(path, TypedString(value), supported))
-        if restart_policy == "Never" and restart != "NotRequired":
-            detail = "must be 'NotRequired' when `restartPolicy` is 'Never'"
-            errors.append(invalid(path, TypedString(restart), detail))
-    return errors

@@ -36,12 +36,39 @@ _DROPPED_ANNOTATIONS = frozenset(
 _cache = SpecCache[Document]()
 
 
-def default_pull_policy(image: str) -> str:
-    """The default pull policy: Always for the tag `latest`, given or implied, else IfNotPresent."""
-    try:
-        return "Always" if parse_image_name(image).tag == LATEST else "IfNotPresent"
-    except ValueError:
-        return "IfNotPresent"
+def default_pod(document: Document) -> Document:
+    """The pod with its defaults."""
+    given = document.get("spec") or {}
+    spec = _cache.of(given, lambda: _pod_spec(given))
+    return _with_spec(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
+
+
+def _pod_spec(given: Document) -> Document:
+    spec = _spec(normal_form(given, "core.v1.PodSpec"))
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            spec[kind] = _with_requests(spec[kind])
+            if spec.get("hostNetwork"):
+                spec[kind] = [_with_host_ports(container) for container in spec[kind]]
+    if "resources" in spec:
+        spec["resources"] = _pod_level_resources(spec)
+    spec.setdefault("enableServiceLinks", True)
+    # A negative grace period counts as 1, as upstream.
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    return spec
+
+
+def _spec(normal: Document) -> Document:
+    spec = {**_SPEC, "securityContext": {}, **normal}
+    for kind in ("containers", "initContainers", "ephemeralContainers"):
+        if kind in spec:
+            spec[kind] = [default_container(container) for container in spec[kind]]
+    if "volumes" in spec:
+        spec["volumes"] = [default_volume(volume) for volume in spec["volumes"]]
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    return spec
 
 
 def default_container(container: Document) -> Document:
@@ -60,11 +87,12 @@ def default_container(container: Document) -> Document:
     return result
 
 
-def default_field_references(document: Document) -> Document:
-    """The object with the defaults of its `fieldRef`."""
-    if "fieldRef" not in document:
-        return document
-    return {**document, "fieldRef": {"apiVersion": "v1", **document["fieldRef"]}}
+def default_pull_policy(image: str) -> str:
+    """The default pull policy: Always for the tag `latest`, given or implied, else IfNotPresent."""
+    try:
+        return "Always" if parse_image_name(image).tag == LATEST else "IfNotPresent"
+    except ValueError:
+        return "IfNotPresent"
 
 
 def _handler(holder: Document) -> Document:
@@ -80,6 +108,13 @@ def _variable(variable: Document) -> Document:
     if "fileKeyRef" in source:
         source = {**source, "fileKeyRef": {"optional": False, **source["fileKeyRef"]}}
     return {**variable, "valueFrom": source}
+
+
+def default_field_references(document: Document) -> Document:
+    """The object with the defaults of its `fieldRef`."""
+    if "fieldRef" not in document:
+        return document
+    return {**document, "fieldRef": {"apiVersion": "v1", **document["fieldRef"]}}
 
 
 def default_volume(volume: Document) -> Document:
@@ -150,76 +185,6 @@ _SOURCES: Mapping[str, Callable[[Document], Document]] = {
 }
 
 
-def default_pod(document: Document) -> Document:
-    """The pod with its defaults."""
-    given = document.get("spec") or {}
-    spec = _cache.of(given, lambda: _pod_spec(given))
-    return _with_spec(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
-
-
-def default_patched_pod(document: Document, stored: Document) -> Document:
-    """The patched pod with its defaults; skips the spec if the patch did not touch it."""
-    spec: Document = stored["spec"]
-    if document.get("spec") is not spec:
-        return default_pod(document)
-    return _with_spec(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
-
-
-def _with_spec(pod: Document, spec: Document) -> Document:
-    return {**pod, "metadata": _metadata(pod["metadata"]), "spec": spec, "status": _status(pod["status"])}
-
-
-def _pod_spec(given: Document) -> Document:
-    spec = _spec(normal_form(given, "core.v1.PodSpec"))
-    for kind in ("containers", "initContainers"):
-        if kind in spec:
-            spec[kind] = _with_requests(spec[kind])
-            if spec.get("hostNetwork"):
-                spec[kind] = [_with_host_ports(container) for container in spec[kind]]
-    if "resources" in spec:
-        spec["resources"] = _pod_level_resources(spec)
-    spec.setdefault("enableServiceLinks", True)
-    # A negative grace period counts as 1, as upstream.
-    if spec["terminationGracePeriodSeconds"] < 0:
-        spec["terminationGracePeriodSeconds"] = 1
-    return spec
-
-
-def default_pod_template_spec(template: Document) -> Document:
-    """The template with its defaults; the remaining ones are set when a pod is created from it."""
-    normal = normal_form(template, "core.v1.PodTemplateSpec")
-    return {**normal, "metadata": _metadata(normal["metadata"]), "spec": _spec(normal["spec"])}
-
-
-def _status(status: Document) -> Document:
-    """The status with `podIP` and `podIPs` in agreement."""
-    address, addresses = status.get("podIP", ""), status.get("podIPs", [])
-    if address and (not addresses or addresses[0]["ip"] != address):
-        return {**status, "podIPs": [{"ip": address}]}
-    return {**status, "podIP": addresses[0]["ip"]} if addresses and addresses[0]["ip"] else status
-
-
-def _metadata(metadata: Document) -> Document:
-    annotations = metadata.get("annotations")
-    if not annotations or _DROPPED_ANNOTATIONS.isdisjoint(annotations):
-        return metadata
-    kept = {key: value for key, value in annotations.items() if key not in _DROPPED_ANNOTATIONS}
-    result = {key: value for key, value in metadata.items() if key != "annotations"}
-    return {**result, "annotations": kept} if kept else result
-
-
-def _spec(normal: Document) -> Document:
-    spec = {**_SPEC, "securityContext": {}, **normal}
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
-        if kind in spec:
-            spec[kind] = [default_container(container) for container in spec[kind]]
-    if "volumes" in spec:
-        spec["volumes"] = [default_volume(volume) for volume in spec["volumes"]]
-    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
-        spec["serviceAccountName"] = spec["serviceAccount"] = account
-    return spec
-
-
 def _with_requests(containers: list[Document]) -> list[Document]:
     """The containers with missing requests set to the limits."""
     return [
@@ -262,3 +227,38 @@ def _pod_level_resources(spec: Document) -> Document:
         requests = {**asked, **sums, **requests}
     sides = {"limits": limits, "requests": requests}
     return {**resources, **{side: values for side, values in sides.items() if values}}
+
+
+def _with_spec(pod: Document, spec: Document) -> Document:
+    return {**pod, "metadata": _metadata(pod["metadata"]), "spec": spec, "status": _status(pod["status"])}
+
+
+def _metadata(metadata: Document) -> Document:
+    annotations = metadata.get("annotations")
+    if not annotations or _DROPPED_ANNOTATIONS.isdisjoint(annotations):
+        return metadata
+    kept = {key: value for key, value in annotations.items() if key not in _DROPPED_ANNOTATIONS}
+    result = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**result, "annotations": kept} if kept else result
+
+
+def _status(status: Document) -> Document:
+    """The status with `podIP` and `podIPs` in agreement."""
+    address, addresses = status.get("podIP", ""), status.get("podIPs", [])
+    if address and (not addresses or addresses[0]["ip"] != address):
+        return {**status, "podIPs": [{"ip": address}]}
+    return {**status, "podIP": addresses[0]["ip"]} if addresses and addresses[0]["ip"] else status
+
+
+def default_patched_pod(document: Document, stored: Document) -> Document:
+    """The patched pod with its defaults; skips the spec if the patch did not touch it."""
+    spec: Document = stored["spec"]
+    if document.get("spec") is not spec:
+        return default_pod(document)
+    return _with_spec(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
+
+
+def default_pod_template_spec(template: Document) -> Document:
+    """The template with its defaults; the remaining ones are set when a pod is created from it."""
+    normal = normal_form(template, "core.v1.PodTemplateSpec")
+    return {**normal, "metadata": _metadata(normal["metadata"]), "spec": _spec(normal["spec"])}

@@ -92,20 +92,6 @@ def container_probes_errors(
     return errors
 
 
-def lifecycle_errors(
-    lifecycle: Document, grace_seconds: int | None, os: Document | None, path: str, *, zero_sleep: bool
-) -> list[FieldError]:
-    """Validates the hooks and the stop signal of a container."""
-    errors: list[FieldError] = []
-    for hook in ("postStart", "preStop"):
-        if hook in lifecycle:
-            sleep_rule = _sleep_rule(grace_seconds, zero_sleep=zero_sleep)
-            errors += _handler_errors(lifecycle[hook], _HOOK_HANDLERS, sleep_rule, f"{path}.{hook}")
-    if "stopSignal" in lifecycle:
-        errors += _stop_signal_errors(lifecycle["stopSignal"], os, f"{path}.stopSignal")
-    return errors
-
-
 def _probe_errors(probe: Document, grace_seconds: int | None, path: str, *, zero_sleep: bool) -> list[FieldError]:
     errors = _handler_errors(probe, _PROBE_HANDLERS, _sleep_rule(grace_seconds, zero_sleep=zero_sleep), path)
     for name in _PROBE_NUMBERS:
@@ -167,6 +153,20 @@ def _sleep_rule(grace_seconds: int | None, *, zero_sleep: bool) -> Callable[[Doc
         fits = grace_seconds is None or least <= seconds <= grace_seconds
         return [] if fits else [invalid(path, seconds, detail)]
 
+    return errors
+
+
+def lifecycle_errors(
+    lifecycle: Document, grace_seconds: int | None, os: Document | None, path: str, *, zero_sleep: bool
+) -> list[FieldError]:
+    """Validates the hooks and the stop signal of a container."""
+    errors: list[FieldError] = []
+    for hook in ("postStart", "preStop"):
+        if hook in lifecycle:
+            sleep_rule = _sleep_rule(grace_seconds, zero_sleep=zero_sleep)
+            errors += _handler_errors(lifecycle[hook], _HOOK_HANDLERS, sleep_rule, f"{path}.{hook}")
+    if "stopSignal" in lifecycle:
+        errors += _stop_signal_errors(lifecycle["stopSignal"], os, f"{path}.stopSignal")
     return errors
 
 

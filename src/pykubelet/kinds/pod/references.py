@@ -96,6 +96,15 @@ def split_subscript(label: str) -> tuple[str, str | None]:
     return label, None
 
 
+def _conversion_problem(version: str, label: str, field: str, subscript: str | None) -> str:
+    if version != "v1":
+        return f"unsupported pod version: {version}"
+    if subscript is not None:
+        subscripted = field in {"metadata.annotations", "metadata.labels"}
+        return "" if subscripted else f"field label does not support subscript: {label}"
+    return "" if label in _KNOWN_FIELDS or label == "spec.host" else f"field label not supported: {label}"
+
+
 def resource_ref_errors(reference: Document, path: str, *, in_volume: bool) -> list[FieldError]:
     """Validates a reference to a container's requests or limits."""
     resource = reference.get("resource", "")
@@ -107,6 +116,22 @@ def resource_ref_errors(reference: Document, path: str, *, in_volume: bool) -> l
     elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGES):
         errors.append(not_supported(f"{path}.resource", resource, sorted(_RESOURCES)))
     return errors + _divisor_errors(resource, str(reference.get("divisor", "0")), f"{path}.divisor")
+
+
+def _divisor_errors(resource: str, divisor: str, path: str) -> list[FieldError]:
+    quantity = parse_quantity(divisor)
+    if not quantity.sign():
+        return []
+    if resource in {"limits.cpu", "requests.cpu"}:
+        detail = "only divisor's values 1m and 1 are supported with the cpu resource"
+        return [] if str(quantity) in _CPU_DIVISORS else [invalid(path, resource, detail)]
+    title = _RESOURCE_TITLES.get(resource.partition(".")[2]) if resource in _RESOURCES else None
+    if resource.startswith(_HUGE_PAGES):
+        title = "hugepages"
+    if title is None or str(quantity) in _BYTE_DIVISORS:
+        return []
+    detail = f"only divisor's values {', '.join(_BYTE_DIVISOR_LIST)} are supported with the {title} resource"
+    return [invalid(path, resource, detail)]
 
 
 def key_ref_errors(reference: Document, path: str) -> list[FieldError]:
@@ -127,28 +152,3 @@ def file_key_ref_errors(reference: Document, path: str) -> list[FieldError]:
     else:
         errors.append(required(f"{path}.volumeName"))
     return errors + (backstep_errors(file, f"{path}.path") if file else [required(f"{path}.path")])
-
-
-def _conversion_problem(version: str, label: str, field: str, subscript: str | None) -> str:
-    if version != "v1":
-        return f"unsupported pod version: {version}"
-    if subscript is not None:
-        subscripted = field in {"metadata.annotations", "metadata.labels"}
-        return "" if subscripted else f"field label does not support subscript: {label}"
-    return "" if label in _KNOWN_FIELDS or label == "spec.host" else f"field label not supported: {label}"
-
-
-def _divisor_errors(resource: str, divisor: str, path: str) -> list[FieldError]:
-    quantity = parse_quantity(divisor)
-    if not quantity.sign():
-        return []
-    if resource in {"limits.cpu", "requests.cpu"}:
-        detail = "only divisor's values 1m and 1 are supported with the cpu resource"
-        return [] if str(quantity) in _CPU_DIVISORS else [invalid(path, resource, detail)]
-    title = _RESOURCE_TITLES.get(resource.partition(".")[2]) if resource in _RESOURCES else None
-    if resource.startswith(_HUGE_PAGES):
-        title = "hugepages"
-    if title is None or str(quantity) in _BYTE_DIVISORS:
-        return []
-    detail = f"only divisor's values {', '.join(_BYTE_DIVISOR_LIST)} are supported with the {title} resource"
-    return [invalid(path, resource, detail)]

@@ -33,139 +33,6 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def tolerations_errors(tolerations: Sequence[Document], path: str) -> list[FieldError]:
-    """Validates the tolerations of a pod or a RuntimeClass."""
-    errors: list[FieldError] = []
-    for index, toleration in enumerate(tolerations):
-        at = f"{path}[{index}]"
-        key, operator, effect = (toleration.get(name, "") for name in ("key", "operator", "effect"))
-        if key:
-            errors += label_name_errors(key, f"{at}.key")
-        elif operator != "Exists":
-            detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            errors.append(invalid(f"{at}.operator", TypedString(operator), detail))
-        if "tolerationSeconds" in toleration and effect != "NoExecute":
-            detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            errors.append(invalid(f"{at}.effect", TypedString(effect), detail))
-        errors += _operator_errors(operator, toleration.get("value", ""), f"{at}.operator")
-        if effect and effect not in _EFFECTS:
-            errors.append(not_supported(f"{at}.effect", TypedString(effect), _EFFECTS))
-    return errors
-
-
-def readiness_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
-    """Validates the readiness gates."""
-    errors: list[FieldError] = []
-    for index, gate in enumerate(gates):
-        kind = gate.get("conditionType", "")
-        errors += each_invalid(f"{path}[{index}].conditionType", kind, qualified_name_errors(kind))
-    return errors
-
-
-def scheduling_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
-    """Validates the scheduling gates."""
-    errors: list[FieldError] = []
-    seen: set[str] = set()
-    for index, gate in enumerate(gates):
-        at, name = f"{path}[{index}]", gate.get("name", "")
-        errors += each_invalid(at, name, qualified_name_errors(name))
-        if name in seen:
-            errors.append(duplicate(at, name))
-        seen.add(name)
-    return errors
-
-
-def topology_spread_errors(constraints: Sequence[Document], path: str, *, merged_keys: bool) -> list[FieldError]:
-    """Validates the constraints; `merged_keys`: match label keys become part of the selector."""
-    errors: list[FieldError] = []
-    for index, constraint in enumerate(constraints):
-        at, key, action = f"{path}[{index}]", constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
-        errors += _positive_errors(constraint.get("maxSkew", 0), f"{at}.maxSkew")
-        if not key:
-            errors.append(required(f"{at}.topologyKey", "can not be empty"))
-        errors += _SCHEDULE_ACTIONS.errors(action, f"{at}.whenUnsatisfiable")
-        later = constraints[index + 1 :]
-        if any((key, action) == (each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in later):
-            errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
-        errors += _min_domains_errors(constraint.get("minDomains"), action, f"{at}.minDomains")
-        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            policy = constraint.get(name)
-            errors += _NODE_POLICIES.errors(policy, f"{at}.{name}")
-        match_keys, selector = constraint.get("matchLabelKeys", ()), constraint.get("labelSelector")
-        if merged_keys:
-            errors += selector_keys_errors(match_keys, (), selector, at)
-        else:
-            errors += _spread_keys_errors(match_keys, selector, f"{at}.matchLabelKeys")
-        errors += label_selector_errors(selector, f"{at}.labelSelector")
-    return errors
-
-
-def selector_keys_errors(
-    match_keys: Sequence[str], mismatch_keys: Sequence[str], selector: Document | None, path: str
-) -> list[FieldError]:
-    """Validates keys whose values are merged from the pod's labels into the selector."""
-    errors = _label_keys_errors(match_keys, selector, f"{path}.matchLabelKeys")
-    errors += _label_keys_errors(mismatch_keys, selector, f"{path}.mismatchLabelKeys")
-    if selector is not None:
-        positions = {key: index for index, key in enumerate(match_keys)}
-        known = set(selector.get("matchLabels", {}))
-        for requirement in selector.get("matchExpressions", ()):
-            key = requirement.get("key", "")
-            if key in positions and key in known:
-                at = f"{path}[{positions[key]}]"
-                errors.append(invalid(at, key, "exists in both matchLabelKeys and labelSelector"))
-            known.add(key)
-    for index, key in enumerate(match_keys):
-        if key in mismatch_keys:
-            at = f"{path}.matchLabelKeys[{index}]"
-            errors.append(invalid(at, key, "exists in both matchLabelKeys and mismatchLabelKeys"))
-    return errors
-
-
-def _operator_errors(operator: str, value: str, path: str) -> list[FieldError]:
-    if operator in {"Equal", ""}:
-        found = label_value_errors(value)
-        return [invalid(path, value, ";".join(found))] if found else []
-    if operator == "Exists":
-        return [invalid(path, value, "value must be empty when `operator` is 'Exists'")] if value else []
-    return [not_supported(path, TypedString(operator), ("Equal", "Exists"))]
-
-
-def _positive_errors(value: int, path: str) -> list[FieldError]:
-    return [] if value > 0 else [invalid(path, value, "must be greater than zero")]
-
-
-def _min_domains_errors(count: int | None, action: str, path: str) -> list[FieldError]:
-    if count is None:
-        return []
-    errors = _positive_errors(count, path)
-    if action != "DoNotSchedule":
-        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        errors.append(invalid(path, count, detail))
-    return errors
-
-
-def _label_keys_errors(keys: Sequence[str], selector: Document | None, path: str) -> list[FieldError]:
-    if not keys:
-        return []
-    if selector is None:
-        return [forbidden(path, _NEEDS_SELECTOR)]
-    return [error for index, key in enumerate(keys) for error in label_name_errors(key, f"{path}[{index}]")]
-
-
-def _spread_keys_errors(keys: Sequence[str], selector: Document | None, path: str) -> list[FieldError]:
-    if not keys:
-        return []
-    errors = [forbidden(path, _NEEDS_SELECTOR)] if selector is None else []
-    selector = selector or {}
-    known = {*selector.get("matchLabels", {}), *(each.get("key", "") for each in selector.get("matchExpressions", ()))}
-    for index, key in enumerate(keys):
-        errors += label_name_errors(key, f"{path}[{index}]")
-        if key in known:
-            errors.append(invalid(f"{path}[{index}]", key, "exists in both matchLabelKeys and labelSelector"))
-    return errors
-
-
 def affinity_errors(affinity: Document, path: str) -> list[FieldError]:
     """Validates the affinity of a pod."""
     errors: list[FieldError] = []
@@ -240,6 +107,11 @@ def _field_requirement_errors(requirement: Document, path: str) -> list[FieldErr
     return errors
 
 
+def _weight_errors(term: Document, path: str) -> list[FieldError]:
+    weight = term.get("weight", 0)
+    return [] if 1 <= weight <= 100 else [invalid(f"{path}.weight", weight, "must be in the range 1-100")]
+
+
 def _pod_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, term in enumerate(affinity.get(REQUIRED, ())):
@@ -263,6 +135,134 @@ def _pod_term_errors(term: Document, path: str) -> list[FieldError]:
     return errors + label_name_errors(topology_key, f"{path}.topologyKey")
 
 
-def _weight_errors(term: Document, path: str) -> list[FieldError]:
-    weight = term.get("weight", 0)
-    return [] if 1 <= weight <= 100 else [invalid(f"{path}.weight", weight, "must be in the range 1-100")]
+def selector_keys_errors(
+    match_keys: Sequence[str], mismatch_keys: Sequence[str], selector: Document | None, path: str
+) -> list[FieldError]:
+    """Validates keys whose values are merged from the pod's labels into the selector."""
+    errors = _label_keys_errors(match_keys, selector, f"{path}.matchLabelKeys")
+    errors += _label_keys_errors(mismatch_keys, selector, f"{path}.mismatchLabelKeys")
+    if selector is not None:
+        positions = {key: index for index, key in enumerate(match_keys)}
+        known = set(selector.get("matchLabels", {}))
+        for requirement in selector.get("matchExpressions", ()):
+            key = requirement.get("key", "")
+            if key in positions and key in known:
+                at = f"{path}[{positions[key]}]"
+                errors.append(invalid(at, key, "exists in both matchLabelKeys and labelSelector"))
+            known.add(key)
+    for index, key in enumerate(match_keys):
+        if key in mismatch_keys:
+            at = f"{path}.matchLabelKeys[{index}]"
+            errors.append(invalid(at, key, "exists in both matchLabelKeys and mismatchLabelKeys"))
+    return errors
+
+
+def _label_keys_errors(keys: Sequence[str], selector: Document | None, path: str) -> list[FieldError]:
+    if not keys:
+        return []
+    if selector is None:
+        return [forbidden(path, _NEEDS_SELECTOR)]
+    return [error for index, key in enumerate(keys) for error in label_name_errors(key, f"{path}[{index}]")]
+
+
+def tolerations_errors(tolerations: Sequence[Document], path: str) -> list[FieldError]:
+    """Validates the tolerations of a pod or a RuntimeClass."""
+    errors: list[FieldError] = []
+    for index, toleration in enumerate(tolerations):
+        at = f"{path}[{index}]"
+        key, operator, effect = (toleration.get(name, "") for name in ("key", "operator", "effect"))
+        if key:
+            errors += label_name_errors(key, f"{at}.key")
+        elif operator != "Exists":
+            detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            errors.append(invalid(f"{at}.operator", TypedString(operator), detail))
+        if "tolerationSeconds" in toleration and effect != "NoExecute":
+            detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            errors.append(invalid(f"{at}.effect", TypedString(effect), detail))
+        errors += _operator_errors(operator, toleration.get("value", ""), f"{at}.operator")
+        if effect and effect not in _EFFECTS:
+            errors.append(not_supported(f"{at}.effect", TypedString(effect), _EFFECTS))
+    return errors
+
+
+def _operator_errors(operator: str, value: str, path: str) -> list[FieldError]:
+    if operator in {"Equal", ""}:
+        found = label_value_errors(value)
+        return [invalid(path, value, ";".join(found))] if found else []
+    if operator == "Exists":
+        return [invalid(path, value, "value must be empty when `operator` is 'Exists'")] if value else []
+    return [not_supported(path, TypedString(operator), ("Equal", "Exists"))]
+
+
+def readiness_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
+    """Validates the readiness gates."""
+    errors: list[FieldError] = []
+    for index, gate in enumerate(gates):
+        kind = gate.get("conditionType", "")
+        errors += each_invalid(f"{path}[{index}].conditionType", kind, qualified_name_errors(kind))
+    return errors
+
+
+def scheduling_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
+    """Validates the scheduling gates."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, gate in enumerate(gates):
+        at, name = f"{path}[{index}]", gate.get("name", "")
+        errors += each_invalid(at, name, qualified_name_errors(name))
+        if name in seen:
+            errors.append(duplicate(at, name))
+        seen.add(name)
+    return errors
+
+
+def topology_spread_errors(constraints: Sequence[Document], path: str, *, merged_keys: bool) -> list[FieldError]:
+    """Validates the constraints; `merged_keys`: match label keys become part of the selector."""
+    errors: list[FieldError] = []
+    for index, constraint in enumerate(constraints):
+        at, key, action = f"{path}[{index}]", constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
+        errors += _positive_errors(constraint.get("maxSkew", 0), f"{at}.maxSkew")
+        if not key:
+            errors.append(required(f"{at}.topologyKey", "can not be empty"))
+        errors += _SCHEDULE_ACTIONS.errors(action, f"{at}.whenUnsatisfiable")
+        later = constraints[index + 1 :]
+        if any((key, action) == (each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in later):
+            errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
+        errors += _min_domains_errors(constraint.get("minDomains"), action, f"{at}.minDomains")
+        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            policy = constraint.get(name)
+            errors += _NODE_POLICIES.errors(policy, f"{at}.{name}")
+        match_keys, selector = constraint.get("matchLabelKeys", ()), constraint.get("labelSelector")
+        if merged_keys:
+            errors += selector_keys_errors(match_keys, (), selector, at)
+        else:
+            errors += _spread_keys_errors(match_keys, selector, f"{at}.matchLabelKeys")
+        errors += label_selector_errors(selector, f"{at}.labelSelector")
+    return errors
+
+
+def _positive_errors(value: int, path: str) -> list[FieldError]:
+    return [] if value > 0 else [invalid(path, value, "must be greater than zero")]
+
+
+def _min_domains_errors(count: int | None, action: str, path: str) -> list[FieldError]:
+    if count is None:
+        return []
+    errors = _positive_errors(count, path)
+    if action != "DoNotSchedule":
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        errors.append(invalid(path, count, detail))
+    return errors
+
+
+def _spread_keys_errors(keys: Sequence[str], selector: Document | None, path: str) -> list[FieldError]:
+    if not keys:
+        return []
+    errors = [forbidden(path, _NEEDS_SELECTOR)] if selector is None else []
+    selector = selector or {}
+    known = {*selector.get("matchLabels", {}), *(each.get("key", "") for each in selector.get("matchExpressions", ()))}
+    for index, key in enumerate(keys):
+        errors += label_name_errors(key, f"{path}[{index}]")
+        if key in known:
+            errors.append(invalid(f"{path}[{index}]", key, "exists in both matchLabelKeys and labelSelector"))
+    return errors

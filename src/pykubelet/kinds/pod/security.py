@@ -49,6 +49,73 @@ _IPC_SYSCTLS = frozenset(
 )
 
 
+def pod_security_errors(spec: Document, path: str, *, only_recursive_selinux_change: bool) -> list[FieldError]:
+    """Validates the security context of the pod."""
+    context = spec.get("securityContext", {})
+    errors = _id_errors(context, path, ("fsGroup", "runAsUser", "runAsGroup"))
+    for index, group in enumerate(context.get("supplementalGroups", ())):
+        errors += each_invalid(f"{path}.supplementalGroups[{index}]", group, group_id_errors(group))
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(invalid(f"{path}.shareProcessNamespace", True, detail))
+    errors += _sysctls_errors(spec, f"{path}.sysctls")
+    errors += _choice_errors(context, "fsGroupChangePolicy", _GROUP_CHANGES, path)
+    errors += seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
+    errors += windows_options_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
+    errors += apparmor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
+    errors += _choice_errors(context, "supplementalGroupsPolicy", _GROUP_POLICIES, path)
+    changes = ("Recursive",) if only_recursive_selinux_change else _SELINUX_CHANGES
+    return errors + _choice_errors(context, "seLinuxChangePolicy", changes, path)
+
+
+def _id_errors(context: Document, path: str, names: tuple[str, ...]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name in names:
+        if (number := context.get(name)) is not None:
+            rule = user_id_errors if name == "runAsUser" else group_id_errors
+            errors += each_invalid(f"{path}.{name}", number, rule(number))
+    return errors
+
+
+def _sysctls_errors(spec: Document, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, sysctl in enumerate(spec.get("securityContext", {}).get("sysctls", ())):
+        at, name = f"{path}[{index}].name", sysctl.get("name", "")
+        if not name:
+            errors.append(required(at))
+        elif byte_length(name) > _MAX_SYSCTL_BYTES or not _SYSCTL.match(name):
+            detail = f"must have at most {_MAX_SYSCTL_BYTES} characters and match regex {_SYSCTL_PATTERN}"
+            errors.append(invalid(at, name, detail))
+        elif name in seen:
+            errors.append(duplicate(at, name))
+        errors += _host_sysctl_errors(name, spec, at)
+        seen.add(name)
+    return errors
+
+
+def _host_sysctl_errors(name: str, spec: Document, path: str) -> list[FieldError]:
+    dotted = _dotted(name).partition("*")[0]
+    if spec.get("hostNetwork") and dotted.startswith("net."):
+        return [invalid(path, name, "may not be specified when 'hostNetwork' is true")]
+    if spec.get("hostIPC") and (dotted in _IPC_SYSCTLS or dotted.startswith("fs.mqueue.")):
+        return [invalid(path, name, "may not be specified when 'hostIPC' is true")]
+    return []
+
+
+def _dotted(name: str) -> str:
+    """The sysctl name with dots as separators; if a slash comes first, slashes separate and dots are literal."""
+    first = next((char for char in name if char in "./"), ".")
+    return name if first == "." else name.translate(str.maketrans("./", "/."))
+
+
+def _choice_errors(context: Document, name: str, choices: tuple[str, ...], path: str) -> list[FieldError]:
+    value = context.get(name)
+    if value is None or value in choices:
+        return []
+    return [not_supported(f"{path}.{name}", TypedString(value), choices)]
+
+
 def seccomp_errors(profile: Document | None, path: str) -> list[FieldError]:
     """Validates a seccomp profile."""
     if profile is None:
@@ -85,6 +152,63 @@ def apparmor_errors(profile: Document | None, path: str) -> list[FieldError]:
     return _apparmor_name_errors(name, at)
 
 
+def _apparmor_name_errors(name: str | None, path: str) -> list[FieldError]:
+    missing = required(path, "must be set when AppArmor type is Localhost")
+    if name is None:
+        return [missing]
+    errors: list[FieldError] = []
+    if name != name.strip():
+        errors.append(invalid(path, name, "must not be padded with whitespace"))
+    elif not name:
+        errors.append(missing)
+    return [*errors, too_long(path, _MAX_PROFILE_BYTES)] if byte_length(name) > _MAX_PROFILE_BYTES else errors
+
+
+def container_security_errors(context: Document | None, path: str, *, host_users: bool) -> list[FieldError]:
+    """Validates the security context of a container; privileged containers are allowed."""
+    if context is None:
+        return []
+    errors = _id_errors(context, path, ("runAsUser", "runAsGroup"))
+    mount = context.get("procMount")
+    errors += _PROC_MOUNTS.errors(mount, f"{path}.procMount")
+    if mount == "Unmasked" and host_users:
+        errors.append(invalid(f"{path}.procMount", TypedString(mount), "`hostUsers` must be false to use `Unmasked`"))
+    errors += seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
+    errors += _escalation_errors(context, path)
+    errors += windows_options_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
+    return errors + apparmor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
+
+
+def _escalation_errors(context: Document, path: str) -> list[FieldError]:
+    if context.get("allowPrivilegeEscalation", True):
+        return []
+    conflicts = ["`privileged` to true"] if context.get("privileged") else []
+    added = context.get("capabilities", {}).get("add", ())
+    conflicts += ["`capabilities.Add` CAP_SYS_ADMIN" for capability in added if capability == "CAP_SYS_ADMIN"]
+    return [
+        invalid(
+            path,
+            internal_form(context, "core.SecurityContext"),
+            f"cannot set `allowPrivilegeEscalation` to false and {conflict}",
+        )
+        for conflict in conflicts
+    ]
+
+
+def user_namespace_errors(spec: Document, path: str) -> list[FieldError]:
+    """Validates that a pod with its own user namespace uses neither host namespaces nor block devices."""
+    if spec.get("hostUsers", True):
+        return []
+    detail = "when `hostUsers` is false"
+    fields = (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC"))
+    errors = [forbidden(f"{path}.{shown}", detail) for name, shown in fields if spec.get(name)]
+    return errors + [
+        forbidden(f"{at}.volumeDevices", detail)
+        for container, at in containers_with_paths(spec, path)
+        if container.get("volumeDevices")
+    ]
+
+
 def profile_annotations_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
     """Validates the deprecated profile annotations."""
     errors: list[FieldError] = []
@@ -103,6 +227,14 @@ def profile_annotations_errors(annotations: Mapping[str, str], spec: Document, p
         if value not in {"", "runtime/default", "unconfined"} and not value.startswith(_LOCALHOST):
             errors.append(invalid(f"{path}[{key}]", value, f"invalid AppArmor profile name: {go_quote(value)}"))
     return errors
+
+
+def _seccomp_text_errors(value: str, path: str) -> list[FieldError]:
+    if value in {"runtime/default", "docker/default", "unconfined"}:
+        return []
+    if value.startswith(_LOCALHOST):
+        return descending_path_errors(value.removeprefix(_LOCALHOST), path)
+    return [invalid(path, value, "must be a valid seccomp profile")]
 
 
 def apparmor_field(annotation: str) -> Document | None:
@@ -137,26 +269,6 @@ def profile_match_errors(annotations: Mapping[str, str], spec: Document, path: s
     return errors
 
 
-def _apparmor_name_errors(name: str | None, path: str) -> list[FieldError]:
-    missing = required(path, "must be set when AppArmor type is Localhost")
-    if name is None:
-        return [missing]
-    errors: list[FieldError] = []
-    if name != name.strip():
-        errors.append(invalid(path, name, "must not be padded with whitespace"))
-    elif not name:
-        errors.append(missing)
-    return [*errors, too_long(path, _MAX_PROFILE_BYTES)] if byte_length(name) > _MAX_PROFILE_BYTES else errors
-
-
-def _seccomp_text_errors(value: str, path: str) -> list[FieldError]:
-    if value in {"runtime/default", "docker/default", "unconfined"}:
-        return []
-    if value.startswith(_LOCALHOST):
-        return descending_path_errors(value.removeprefix(_LOCALHOST), path)
-    return [invalid(path, value, "must be a valid seccomp profile")]
-
-
 def _seccomp_match_errors(annotation: str, profile: Document, path: str) -> list[FieldError]:
     return _match_errors(annotation, profile, path, "seccomp")
 
@@ -172,115 +284,3 @@ def _match_errors(annotation: str, profile: Document, path: str, what: str) -> l
         return [] if same else [forbidden(f"{path}.localhostProfile", detail)]
     words = (_SECCOMP_WORDS if what == "seccomp" else _APPARMOR_WORDS).get(kind)
     return [] if words is None or annotation in words else [other_type]
-
-
-def container_security_errors(context: Document | None, path: str, *, host_users: bool) -> list[FieldError]:
-    """Validates the security context of a container; privileged containers are allowed."""
-    if context is None:
-        return []
-    errors = _id_errors(context, path, ("runAsUser", "runAsGroup"))
-    mount = context.get("procMount")
-    errors += _PROC_MOUNTS.errors(mount, f"{path}.procMount")
-    if mount == "Unmasked" and host_users:
-        errors.append(invalid(f"{path}.procMount", TypedString(mount), "`hostUsers` must be false to use `Unmasked`"))
-    errors += seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
-    errors += _escalation_errors(context, path)
-    errors += windows_options_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
-    return errors + apparmor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
-
-
-def pod_security_errors(spec: Document, path: str, *, only_recursive_selinux_change: bool) -> list[FieldError]:
-    """Validates the security context of the pod."""
-    context = spec.get("securityContext", {})
-    errors = _id_errors(context, path, ("fsGroup", "runAsUser", "runAsGroup"))
-    for index, group in enumerate(context.get("supplementalGroups", ())):
-        errors += each_invalid(f"{path}.supplementalGroups[{index}]", group, group_id_errors(group))
-    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(invalid(f"{path}.shareProcessNamespace", True, detail))
-    errors += _sysctls_errors(spec, f"{path}.sysctls")
-    errors += _choice_errors(context, "fsGroupChangePolicy", _GROUP_CHANGES, path)
-    errors += seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
-    errors += windows_options_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
-    errors += apparmor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
-    errors += _choice_errors(context, "supplementalGroupsPolicy", _GROUP_POLICIES, path)
-    changes = ("Recursive",) if only_recursive_selinux_change else _SELINUX_CHANGES
-    return errors + _choice_errors(context, "seLinuxChangePolicy", changes, path)
-
-
-def user_namespace_errors(spec: Document, path: str) -> list[FieldError]:
-    """Validates that a pod with its own user namespace uses neither host namespaces nor block devices."""
-    if spec.get("hostUsers", True):
-        return []
-    detail = "when `hostUsers` is false"
-    fields = (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC"))
-    errors = [forbidden(f"{path}.{shown}", detail) for name, shown in fields if spec.get(name)]
-    return errors + [
-        forbidden(f"{at}.volumeDevices", detail)
-        for container, at in containers_with_paths(spec, path)
-        if container.get("volumeDevices")
-    ]
-
-
-def _id_errors(context: Document, path: str, names: tuple[str, ...]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for name in names:
-        if (number := context.get(name)) is not None:
-            rule = user_id_errors if name == "runAsUser" else group_id_errors
-            errors += each_invalid(f"{path}.{name}", number, rule(number))
-    return errors
-
-
-def _escalation_errors(context: Document, path: str) -> list[FieldError]:
-    if context.get("allowPrivilegeEscalation", True):
-        return []
-    conflicts = ["`privileged` to true"] if context.get("privileged") else []
-    added = context.get("capabilities", {}).get("add", ())
-    conflicts += ["`capabilities.Add` CAP_SYS_ADMIN" for capability in added if capability == "CAP_SYS_ADMIN"]
-    return [
-        invalid(
-            path,
-            internal_form(context, "core.SecurityContext"),
-            f"cannot set `allowPrivilegeEscalation` to false and {conflict}",
-        )
-        for conflict in conflicts
-    ]
-
-
-def _choice_errors(context: Document, name: str, choices: tuple[str, ...], path: str) -> list[FieldError]:
-    value = context.get(name)
-    if value is None or value in choices:
-        return []
-    return [not_supported(f"{path}.{name}", TypedString(value), choices)]
-
-
-def _sysctls_errors(spec: Document, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen: set[str] = set()
-    for index, sysctl in enumerate(spec.get("securityContext", {}).get("sysctls", ())):
-        at, name = f"{path}[{index}].name", sysctl.get("name", "")
-        if not name:
-            errors.append(required(at))
-        elif byte_length(name) > _MAX_SYSCTL_BYTES or not _SYSCTL.match(name):
-            detail = f"must have at most {_MAX_SYSCTL_BYTES} characters and match regex {_SYSCTL_PATTERN}"
-            errors.append(invalid(at, name, detail))
-        elif name in seen:
-            errors.append(duplicate(at, name))
-        errors += _host_sysctl_errors(name, spec, at)
-        seen.add(name)
-    return errors
-
-
-def _host_sysctl_errors(name: str, spec: Document, path: str) -> list[FieldError]:
-    dotted = _dotted(name).partition("*")[0]
-    if spec.get("hostNetwork") and dotted.startswith("net."):
-        return [invalid(path, name, "may not be specified when 'hostNetwork' is true")]
-    if spec.get("hostIPC") and (dotted in _IPC_SYSCTLS or dotted.startswith("fs.mqueue.")):
-        return [invalid(path, name, "may not be specified when 'hostIPC' is true")]
-    return []
-
-
-def _dotted(name: str) -> str:
-    """The sysctl name with dots as separators; if a slash comes first, slashes separate and dots are literal."""
-    first = next((char for char in name if char in "./"), ".")
-    return name if first == "." else name.translate(str.maketrans("./", "/."))

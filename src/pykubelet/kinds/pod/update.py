@@ -51,6 +51,165 @@ _UPDATABLE = (
 _CHECKED = frozenset({"activeDeadlineSeconds", "schedulingGates", "tolerations", "containers", "initContainers"})
 
 
+def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
+    """Validates an update of a pod."""
+    after, before = new["spec"], old["spec"]
+    errors = _changed_pod_errors(new, old)
+    for kind in ("containers", "initContainers"):
+        containers = after.get(kind, ())
+        if len(containers) != len(before.get(kind, ())):
+            return [*errors, forbidden(f"spec.{kind}", "pod updates may not add or remove containers")]
+        errors += _images_errors(containers, f"spec.{kind}")
+    deadline_errors, is_final = _deadline_errors(
+        after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    )
+    errors += deadline_errors
+    if is_final:
+        return errors
+    errors += _added_tolerations_errors(after.get("tolerations", ()), before.get("tolerations", ()))
+    errors += _removed_gates_errors(after.get("schedulingGates", ()), before.get("schedulingGates", ()))
+    return errors if after == before else errors + _fixed_fields_errors(after, before)
+
+
+def _changed_pod_errors(new: Document, old: Document) -> list[FieldError]:
+    """Validates what holds for every update of a pod."""
+    return [
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *pod_errors(new),
+        *pod_annotation_changes_errors(new, old, "metadata.annotations"),
+    ]
+
+
+def _images_errors(containers: Sequence[Document], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, container in enumerate(containers):
+        if not container.get("image"):
+            errors.append(required(f"{path}[{index}].image"))
+        errors += image_space_errors(container, f"{path}[{index}]")
+    return errors
+
+
+def _deadline_errors(new: int | None, old: int | None) -> tuple[list[FieldError], bool]:
+    """Validates the deadline, which may only decrease; also returns whether validation stops here, as upstream."""
+    at = "spec.activeDeadlineSeconds"
+    if new is None:
+        detail = "must not update from a positive integer to nil value"
+        return ([] if old is None else [invalid(at, None, detail)]), False
+    if not 0 <= new <= _MAX_SECONDS:
+        return [invalid(at, new, inclusive_range_error(0, _MAX_SECONDS))], True
+    if old is not None and old < new:
+        return [invalid(at, new, "must be less than or equal to previous value")], True
+    return [], False
+
+
+def _added_tolerations_errors(new: Sequence[Document], old: Sequence[Document]) -> list[FieldError]:
+    at = "spec.tolerations"
+    if new == old:
+        return tolerations_errors(new, at)
+    kept = [without_fields(each, "tolerationSeconds") for each in new]
+    if any(without_fields(each, "tolerationSeconds") not in kept for each in old):
+        return [forbidden(at, "existing toleration can not be modified except its tolerationSeconds")]
+    return tolerations_errors(new, at)
+
+
+def _removed_gates_errors(new: Sequence[Document], old: Sequence[Document]) -> list[FieldError]:
+    known = {gate["name"] for gate in old}
+    added = {gate["name"]: index for index, gate in enumerate(new) if gate["name"] not in known}
+    return [
+        forbidden(
+            f"spec.schedulingGates[{index}].name", f"only deletion is allowed, but found new scheduling gate '{name}'"
+        )
+        for name, index in added.items()
+    ]
+
+
+def _fixed_fields_errors(new: Document, old: Document) -> list[FieldError]:
+    """Validates that nothing else changed, after reverting the allowed changes."""
+    rest: Document = {name: value for name, value in new.items() if name not in _CHECKED}
+    rest |= {name: old[name] for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations") if name in old}
+    for kind in ("containers", "initContainers"):
+        if kind in new:
+            rest[kind] = _with_old_images(new[kind], old.get(kind, []))
+    errors: list[FieldError] = []
+    if old.get("schedulingGates"):
+        rest, errors = _gated_errors(rest, old)
+    if rest == old:
+        return errors
+    difference = go_diff(internal_form(old, "core.PodSpec"), internal_form(rest, "core.PodSpec"))
+    detail = f"pod updates may not change fields other than {','.join(_UPDATABLE)}\n{difference}"
+    return [*errors, forbidden("spec", detail)]
+
+
+def _with_old_images(new: Sequence[Document], old: Sequence[Document]) -> list[Document]:
+    return [{**after, "image": before.get("image", "")} for after, before in zip(new, old, strict=True)]
+
+
+def _gated_errors(new: Document, old: Document) -> tuple[Document, list[FieldError]]:
+    """Validates the node selection of a gated pod, which may be narrowed; also returns the spec with it reverted."""
+    errors: list[FieldError] = []
+    selector, before = new.get("nodeSelector", {}), old.get("nodeSelector", {})
+    if any(selector.get(key) != value for key, value in before.items()):
+        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        errors.append(invalid("spec.nodeSelector", map_value(selector), detail))
+    result = _with_value(new, "nodeSelector", old.get("nodeSelector"))
+    affinity, old_affinity = new.get("affinity", {}), old.get("affinity", {})
+    node, old_node = affinity.get("nodeAffinity"), old_affinity.get("nodeAffinity")
+    if node == old_node:
+        return result, errors
+    errors += _node_affinity_errors(node or {}, old_node or {})
+    restored = _with_value(affinity, "nodeAffinity", old_node)
+    if not restored and "affinity" not in old:
+        return without_fields(result, "affinity"), errors
+    return {**result, "affinity": restored}, errors
+
+
+def _with_value(document: Document, name: str, value: Any) -> Document:
+    return without_fields(document, name) if value is None else {**document, name: value}
+
+
+def _node_affinity_errors(new: Document, old: Document) -> list[FieldError]:
+    at = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+    old_terms, new_terms = (side.get(REQUIRED, {}).get("nodeSelectorTerms", []) for side in (old, new))
+    if old_terms and len(old_terms) != len(new_terms):
+        detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [invalid(at, [_term_value(term) for term in new_terms] or None, detail)]
+    detail = "only additions are allowed (no mutations or deletions)"
+    return [
+        invalid(f"{at}[{index}]", _term_value(after), detail)
+        for index, (after, before) in enumerate(zip(new_terms, old_terms, strict=False))
+        if not _is_narrower(after, before)
+    ]
+
+
+def _term_value(term: Document) -> Document:
+    return internal_form(term, "core.NodeSelectorTerm")
+
+
+def _is_narrower(new: Document, old: Document) -> bool:
+    sides = ("matchExpressions", "matchFields")
+    if not any(old.get(side) for side in sides):
+        return not any(new.get(side) for side in sides)
+    return all(new.get(side, [])[: len(old.get(side, ()))] == old.get(side, []) for side in sides)
+
+
+def ephemeral_containers_update_errors(new: Document, old: Document) -> list[FieldError]:
+    """Validates an update of the ephemeral containers, which can only be added."""
+    errors = _changed_pod_errors(new, old)
+    if MIRROR_ANNOTATION in old["metadata"].get("annotations", {}):
+        return [forbidden("[]", "static pods do not support ephemeral containers")]
+    at = "spec.ephemeralContainers"
+    by_name = {container["name"]: container for container in new["spec"].get("ephemeralContainers", ())}
+    for container in old["spec"].get("ephemeralContainers", ()):
+        name = container["name"]
+        if name not in by_name:
+            errors.append(forbidden(at, f"existing ephemeral containers {go_quote(name)} may not be removed\n"))
+        elif by_name[name] != container:
+            before, after = (internal_form(each, "core.EphemeralContainer") for each in (container, by_name[name]))
+            detail = f"existing ephemeral containers {go_quote(name)} may not be changed\n{go_diff(before, after)}"
+            errors.append(forbidden(at, detail))
+    return errors
+
+
 def pod_resize_errors(new: Document, old: Document) -> list[FieldError]:
     """Validates an update through the subresource `resize`."""
     after, before = new["spec"], old["spec"]
@@ -70,26 +229,6 @@ def pod_resize_errors(new: Document, old: Document) -> list[FieldError]:
     errors += _containers_errors(after, before)
     if not errors and _without_containers(after) != _without_containers(before):
         errors.append(forbidden("spec", _ONLY_BOTH))
-    return errors
-
-
-def _containers_errors(new: Document, old: Document) -> list[FieldError]:
-    """Validates the changes of the containers, whose order is fixed."""
-    errors: list[FieldError] = []
-    for kind in ("initContainers", "containers"):
-        for index, (resized, container) in enumerate(_pairs(kind, new, old)):
-            if kind == "containers" or _is_sidecar(container):
-                at = f"spec.{kind}[{index}].resources"
-                errors += _removed_errors(resized["resources"], container["resources"], at)
-    for resized, container in _pairs("containers", new, old):
-        if _with_old_amounts(resized, container) != container:
-            errors.append(forbidden("spec", _ONLY_BOTH))
-    for resized, container in _pairs("initContainers", new, old):
-        if not _is_sidecar(resized):
-            if resized != container:
-                errors.append(forbidden("spec", "resources for non-sidecar init containers are immutable"))
-        elif _with_old_amounts(resized, container) != container:
-            errors.append(forbidden("spec", "only cpu and memory resources for sidecar containers are mutable"))
     return errors
 
 
@@ -122,6 +261,26 @@ def _order_errors(kind: str, new: Document, old: Document) -> list[FieldError]:
 
 def _pairs(kind: str, new: Document, old: Document) -> Sequence[tuple[Document, Document]]:
     return tuple(zip(new.get(kind, ()), old.get(kind, ()), strict=True))
+
+
+def _containers_errors(new: Document, old: Document) -> list[FieldError]:
+    """Validates the changes of the containers, whose order is fixed."""
+    errors: list[FieldError] = []
+    for kind in ("initContainers", "containers"):
+        for index, (resized, container) in enumerate(_pairs(kind, new, old)):
+            if kind == "containers" or _is_sidecar(container):
+                at = f"spec.{kind}[{index}].resources"
+                errors += _removed_errors(resized["resources"], container["resources"], at)
+    for resized, container in _pairs("containers", new, old):
+        if _with_old_amounts(resized, container) != container:
+            errors.append(forbidden("spec", _ONLY_BOTH))
+    for resized, container in _pairs("initContainers", new, old):
+        if not _is_sidecar(resized):
+            if resized != container:
+                errors.append(forbidden("spec", "resources for non-sidecar init containers are immutable"))
+        elif _with_old_amounts(resized, container) != container:
+            errors.append(forbidden("spec", "only cpu and memory resources for sidecar containers are mutable"))
+    return errors
 
 
 def _is_sidecar(container: Document) -> bool:
@@ -252,162 +411,3 @@ def _users_errors(statuses: Sequence[Document], system: str, path: str) -> list[
             for number, group in enumerate(user.get("supplementalGroups", ())):
                 errors += each_invalid(f"{at}.supplementalGroups[{number}]", group, group_id_errors(group))
     return errors
-
-
-def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """Validates an update of a pod."""
-    after, before = new["spec"], old["spec"]
-    errors = _changed_pod_errors(new, old)
-    for kind in ("containers", "initContainers"):
-        containers = after.get(kind, ())
-        if len(containers) != len(before.get(kind, ())):
-            return [*errors, forbidden(f"spec.{kind}", "pod updates may not add or remove containers")]
-        errors += _images_errors(containers, f"spec.{kind}")
-    deadline_errors, is_final = _deadline_errors(
-        after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
-    )
-    errors += deadline_errors
-    if is_final:
-        return errors
-    errors += _added_tolerations_errors(after.get("tolerations", ()), before.get("tolerations", ()))
-    errors += _removed_gates_errors(after.get("schedulingGates", ()), before.get("schedulingGates", ()))
-    return errors if after == before else errors + _fixed_fields_errors(after, before)
-
-
-def ephemeral_containers_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """Validates an update of the ephemeral containers, which can only be added."""
-    errors = _changed_pod_errors(new, old)
-    if MIRROR_ANNOTATION in old["metadata"].get("annotations", {}):
-        return [forbidden("[]", "static pods do not support ephemeral containers")]
-    at = "spec.ephemeralContainers"
-    by_name = {container["name"]: container for container in new["spec"].get("ephemeralContainers", ())}
-    for container in old["spec"].get("ephemeralContainers", ()):
-        name = container["name"]
-        if name not in by_name:
-            errors.append(forbidden(at, f"existing ephemeral containers {go_quote(name)} may not be removed\n"))
-        elif by_name[name] != container:
-            before, after = (internal_form(each, "core.EphemeralContainer") for each in (container, by_name[name]))
-            detail = f"existing ephemeral containers {go_quote(name)} may not be changed\n{go_diff(before, after)}"
-            errors.append(forbidden(at, detail))
-    return errors
-
-
-def _changed_pod_errors(new: Document, old: Document) -> list[FieldError]:
-    """Validates what holds for every update of a pod."""
-    return [
-        *metadata_update_errors(new["metadata"], old["metadata"]),
-        *pod_errors(new),
-        *pod_annotation_changes_errors(new, old, "metadata.annotations"),
-    ]
-
-
-def _images_errors(containers: Sequence[Document], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, container in enumerate(containers):
-        if not container.get("image"):
-            errors.append(required(f"{path}[{index}].image"))
-        errors += image_space_errors(container, f"{path}[{index}]")
-    return errors
-
-
-def _deadline_errors(new: int | None, old: int | None) -> tuple[list[FieldError], bool]:
-    """Validates the deadline, which may only decrease; also returns whether validation stops here, as upstream."""
-    at = "spec.activeDeadlineSeconds"
-    if new is None:
-        detail = "must not update from a positive integer to nil value"
-        return ([] if old is None else [invalid(at, None, detail)]), False
-    if not 0 <= new <= _MAX_SECONDS:
-        return [invalid(at, new, inclusive_range_error(0, _MAX_SECONDS))], True
-    if old is not None and old < new:
-        return [invalid(at, new, "must be less than or equal to previous value")], True
-    return [], False
-
-
-def _added_tolerations_errors(new: Sequence[Document], old: Sequence[Document]) -> list[FieldError]:
-    at = "spec.tolerations"
-    if new == old:
-        return tolerations_errors(new, at)
-    kept = [without_fields(each, "tolerationSeconds") for each in new]
-    if any(without_fields(each, "tolerationSeconds") not in kept for each in old):
-        return [forbidden(at, "existing toleration can not be modified except its tolerationSeconds")]
-    return tolerations_errors(new, at)
-
-
-def _removed_gates_errors(new: Sequence[Document], old: Sequence[Document]) -> list[FieldError]:
-    known = {gate["name"] for gate in old}
-    added = {gate["name"]: index for index, gate in enumerate(new) if gate["name"] not in known}
-    return [
-        forbidden(
-            f"spec.schedulingGates[{index}].name", f"only deletion is allowed, but found new scheduling gate '{name}'"
-        )
-        for name, index in added.items()
-    ]
-
-
-def _fixed_fields_errors(new: Document, old: Document) -> list[FieldError]:
-    """Validates that nothing else changed, after reverting the allowed changes."""
-    rest: Document = {name: value for name, value in new.items() if name not in _CHECKED}
-    rest |= {name: old[name] for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations") if name in old}
-    for kind in ("containers", "initContainers"):
-        if kind in new:
-            rest[kind] = _with_old_images(new[kind], old.get(kind, []))
-    errors: list[FieldError] = []
-    if old.get("schedulingGates"):
-        rest, errors = _gated_errors(rest, old)
-    if rest == old:
-        return errors
-    difference = go_diff(internal_form(old, "core.PodSpec"), internal_form(rest, "core.PodSpec"))
-    detail = f"pod updates may not change fields other than {','.join(_UPDATABLE)}\n{difference}"
-    return [*errors, forbidden("spec", detail)]
-
-
-def _with_old_images(new: Sequence[Document], old: Sequence[Document]) -> list[Document]:
-    return [{**after, "image": before.get("image", "")} for after, before in zip(new, old, strict=True)]
-
-
-def _gated_errors(new: Document, old: Document) -> tuple[Document, list[FieldError]]:
-    """Validates the node selection of a gated pod, which may be narrowed; also returns the spec with it reverted."""
-    errors: list[FieldError] = []
-    selector, before = new.get("nodeSelector", {}), old.get("nodeSelector", {})
-    if any(selector.get(key) != value for key, value in before.items()):
-        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        errors.append(invalid("spec.nodeSelector", map_value(selector), detail))
-    result = _with_value(new, "nodeSelector", old.get("nodeSelector"))
-    affinity, old_affinity = new.get("affinity", {}), old.get("affinity", {})
-    node, old_node = affinity.get("nodeAffinity"), old_affinity.get("nodeAffinity")
-    if node == old_node:
-        return result, errors
-    errors += _node_affinity_errors(node or {}, old_node or {})
-    restored = _with_value(affinity, "nodeAffinity", old_node)
-    if not restored and "affinity" not in old:
-        return without_fields(result, "affinity"), errors
-    return {**result, "affinity": restored}, errors
-
-
-def _node_affinity_errors(new: Document, old: Document) -> list[FieldError]:
-    at = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
-    old_terms, new_terms = (side.get(REQUIRED, {}).get("nodeSelectorTerms", []) for side in (old, new))
-    if old_terms and len(old_terms) != len(new_terms):
-        detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [invalid(at, [_term_value(term) for term in new_terms] or None, detail)]
-    detail = "only additions are allowed (no mutations or deletions)"
-    return [
-        invalid(f"{at}[{index}]", _term_value(after), detail)
-        for index, (after, before) in enumerate(zip(new_terms, old_terms, strict=False))
-        if not _is_narrower(after, before)
-    ]
-
-
-def _is_narrower(new: Document, old: Document) -> bool:
-    sides = ("matchExpressions", "matchFields")
-    if not any(old.get(side) for side in sides):
-        return not any(new.get(side) for side in sides)
-    return all(new.get(side, [])[: len(old.get(side, ()))] == old.get(side, []) for side in sides)
-
-
-def _term_value(term: Document) -> Document:
-    return internal_form(term, "core.NodeSelectorTerm")
-
-
-def _with_value(document: Document, name: str, value: Any) -> Document:
-    return without_fields(document, name) if value is None else {**document, name: value}

@@ -78,136 +78,14 @@ _MAX_DEADLINE_SECONDS = 2**31 - 1
 _cache = SpecCache[tuple[FieldError, ...]]()
 
 
-def dns_config_errors(spec: Document, path: str, *, relaxed_searches: bool) -> list[FieldError]:
-    """Validates the DNS config, which the policy None requires."""
-    config = spec.get("dnsConfig")
-    if spec.get("dnsPolicy") == "None":
-        if config is None:
-            return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
-        if not config.get("nameservers"):
-            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            return [required(f"{path}.nameservers", detail)]
-    if config is None:
-        return []
-    errors = _nameservers_errors(config.get("nameservers", []), f"{path}.nameservers")
-    errors += _searches_errors(config.get("searches", []), f"{path}.searches", relaxed=relaxed_searches)
-    for index, option in enumerate(config.get("options", ())):
-        if not option.get("name"):
-            errors.append(required(f"{path}.options[{index}]", "must not be empty"))
-    return errors
+class _Setting(NamedTuple):
+    """What the rules of a spec depend on besides the spec itself."""
 
-
-def host_network_errors(spec: Document, path: str, *, resource_is_pod: bool) -> list[FieldError]:
-    """Validates that host ports equal container ports in the host network."""
-    if not spec.get("hostNetwork"):
-        return []
-    errors: list[FieldError] = []
-    for index, container in enumerate(spec.get("containers", ())):
-        for number, port in enumerate(container.get("ports", ())):
-            host_port = port.get("hostPort", 0)
-            if (resource_is_pod or host_port) and host_port != port.get("containerPort", 0):
-                at = f"{path}.containers[{index}].ports[{number}].hostPort"
-                errors.append(invalid(at, host_port, "must match `containerPort` when `hostNetwork` is true"))
-    return errors
-
-
-def hostname_override_errors(spec: Document, path: str) -> list[FieldError]:
-    """Validates the hostname override."""
-    name = spec.get("hostnameOverride")
-    if name is None:
-        return []
-    errors: list[FieldError] = []
-    if spec.get("setHostnameAsFQDN"):
-        errors.append(forbidden(path, "may not be specified when setHostnameAsFQDN is true"))
-    if spec.get("hostNetwork"):
-        errors.append(forbidden(path, "may not be specified when hostNetwork is true"))
-    if byte_length(name) > _MAX_HOSTNAME_BYTES:
-        errors.append(too_long(path, _MAX_HOSTNAME_BYTES))
-    return errors + each_invalid(path, name, dns1123_subdomain_errors(name))
-
-
-def host_aliases_errors(aliases: Sequence[Document], path: str) -> list[FieldError]:
-    """Validates the host aliases."""
-    errors: list[FieldError] = []
-    for index, alias in enumerate(aliases):
-        address = alias.get("ip", "")
-        errors += each_invalid(f"{path}[{index}].ip", address, ip_errors(address))
-        for number, name in enumerate(alias.get("hostnames", ())):
-            errors += each_invalid(f"{path}[{index}].hostnames[{number}]", name, dns1123_subdomain_errors(name))
-    return errors
-
-
-def _nameservers_errors(servers: Sequence[str], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if len(servers) > _MAX_NAMESERVERS:
-        errors.append(invalid(path, servers, f"must not have more than {_MAX_NAMESERVERS} nameservers"))
-    for index, server in enumerate(servers):
-        errors += each_invalid(f"{path}[{index}]", server, ip_errors(server))
-    return errors
-
-
-def _searches_errors(searches: Sequence[str], path: str, *, relaxed: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if len(searches) > _MAX_SEARCHES:
-        errors.append(invalid(path, searches, f"must not have more than {_MAX_SEARCHES} search paths"))
-    if byte_length(" ".join(searches)) > _MAX_SEARCH_BYTES:
-        detail = f"must not have more than {_MAX_SEARCH_BYTES} characters (including spaces) in the search list"
-        errors.append(invalid(path, searches, detail))
-    rule = dns1123_subdomain_with_underscore_errors if relaxed else dns1123_subdomain_errors
-    for index, search in enumerate(searches):
-        if relaxed and search == ".":
-            continue
-        domain = search.removesuffix(".")
-        errors += each_invalid(f"{path}[{index}]", domain, rule(domain))
-    return errors
-
-
-def pod_annotations_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
-    """Validates the annotations that Kubernetes itself reads."""
-    errors: list[FieldError] = []
-    if MIRROR_ANNOTATION in annotations and not spec.get("nodeName"):
-        detail = "must set spec.nodeName if mirror pod annotation is set"
-        errors.append(invalid(f"{path}[{MIRROR_ANNOTATION}]", annotations[MIRROR_ANNOTATION], detail))
-    if text := annotations.get(TOLERATIONS_ANNOTATION, ""):
-        errors += _tolerations_errors(text, path)
-    cost = annotations.get(DELETION_COST_ANNOTATION, "0")
-    if not _DELETION_COST.fullmatch(cost) or not -(2**31) <= int(cost[:12]) < 2**31:
-        errors.append(invalid(f"{path}[{DELETION_COST_ANNOTATION}]", cost, "must be a 32bit integer"))
-    return errors + profile_annotations_errors(annotations, spec, path)
-
-
-def pod_annotation_changes_errors(new: Document, old: Document, path: str) -> list[FieldError]:
-    """Validates a change of annotations, some of which are immutable."""
-    after, before = (pod["metadata"].get("annotations", {}) for pod in (new, old))
-    errors: list[FieldError] = []
-    for key, value in before.items():
-        if after.get(key) != value and (what := _fixed_annotation(key)):
-            errors.append(forbidden(f"{path}[{key}]", f"may not remove or update {what}"))
-    added = ((key, _fixed_annotation(key)) for key in after if key not in before)
-    errors += [forbidden(f"{path}[{key}]", f"may not add {what}") for key, what in added if what]
-    return errors + pod_annotations_errors(after, new["spec"], path)
-
-
-def _fixed_annotation(key: str) -> str:
-    if key.startswith(APPARMOR_CONTAINER_PREFIX):
-        return "AppArmor annotations"
-    return "mirror pod annotation" if key == MIRROR_ANNOTATION else ""
-
-
-def _tolerations_errors(text: str, path: str) -> list[FieldError]:
-    try:
-        tolerations = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return [invalid(path, TOLERATIONS_ANNOTATION, str(error))]
-    if not isinstance(tolerations, list) or not all(isinstance(each, dict) for each in tolerations):
-        return [invalid(path, TOLERATIONS_ANNOTATION, "the tolerations are not a list of objects")]
-    return tolerations_errors([_toleration(each) for each in tolerations], f"{path}.{TOLERATIONS_ANNOTATION}")
-
-
-def _toleration(document: dict[str, Any]) -> Document:
-    # The API server decodes into a type without JSON tags here, so field names ignore case.
-    wire_names = {name.lower(): name for name in _TOLERATION_FIELDS}
-    return {wire_names[name.lower()]: value for name, value in document.items() if name.lower() in wire_names}
+    path: str
+    options: PodValidationOptions
+    pod_name: str
+    """Empty if no volume is named after the pod: the result is then the same for all pods of this spec."""
+    is_static: bool
 
 
 def validate_pod_create(document: Document, options: PodValidationOptions = API_SERVER_OPTIONS) -> list[FieldError]:
@@ -235,14 +113,34 @@ def pod_errors(document: Document, options: PodValidationOptions = API_SERVER_OP
     return errors
 
 
-class _Setting(NamedTuple):
-    """What the rules of a spec depend on besides the spec itself."""
+def pod_annotations_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
+    """Validates the annotations that Kubernetes itself reads."""
+    errors: list[FieldError] = []
+    if MIRROR_ANNOTATION in annotations and not spec.get("nodeName"):
+        detail = "must set spec.nodeName if mirror pod annotation is set"
+        errors.append(invalid(f"{path}[{MIRROR_ANNOTATION}]", annotations[MIRROR_ANNOTATION], detail))
+    if text := annotations.get(TOLERATIONS_ANNOTATION, ""):
+        errors += _tolerations_errors(text, path)
+    cost = annotations.get(DELETION_COST_ANNOTATION, "0")
+    if not _DELETION_COST.fullmatch(cost) or not -(2**31) <= int(cost[:12]) < 2**31:
+        errors.append(invalid(f"{path}[{DELETION_COST_ANNOTATION}]", cost, "must be a 32bit integer"))
+    return errors + profile_annotations_errors(annotations, spec, path)
 
-    path: str
-    options: PodValidationOptions
-    pod_name: str
-    """Empty if no volume is named after the pod: the result is then the same for all pods of this spec."""
-    is_static: bool
+
+def _tolerations_errors(text: str, path: str) -> list[FieldError]:
+    try:
+        tolerations = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return [invalid(path, TOLERATIONS_ANNOTATION, str(error))]
+    if not isinstance(tolerations, list) or not all(isinstance(each, dict) for each in tolerations):
+        return [invalid(path, TOLERATIONS_ANNOTATION, "the tolerations are not a list of objects")]
+    return tolerations_errors([_toleration(each) for each in tolerations], f"{path}.{TOLERATIONS_ANNOTATION}")
+
+
+def _toleration(document: dict[str, Any]) -> Document:
+    # The API server decodes into a type without JSON tags here, so field names ignore case.
+    wire_names = {name.lower(): name for name in _TOLERATION_FIELDS}
+    return {wire_names[name.lower()]: value for name, value in document.items() if name.lower() in wire_names}
 
 
 def validate_pod_spec(spec: Document, metadata: Document, path: str, options: PodValidationOptions) -> list[FieldError]:
@@ -284,48 +182,6 @@ def _spec_errors(spec: Document, setting: _Setting) -> list[FieldError]:
     return errors + _file_key_volumes_errors(spec, path)
 
 
-def _placement_errors(spec: Document, path: str, options: PodValidationOptions) -> list[FieldError]:
-    """Validates scheduling, security and networking fields."""
-    context_path, spread_path = f"{path}.securityContext", f"{path}.topologySpreadConstraints"
-    spread, selinux = spec.get("topologySpreadConstraints", ()), options.only_recursive_selinux_change
-    return [
-        *host_network_errors(spec, path, resource_is_pod=options.resource_is_pod),
-        *_RESTART_POLICIES.errors(spec.get("restartPolicy", ""), f"{path}.restartPolicy"),
-        *_DNS_POLICIES.errors(spec.get("dnsPolicy", ""), f"{path}.dnsPolicy"),
-        *labels_errors(spec.get("nodeSelector", {}), f"{path}.nodeSelector"),
-        *pod_security_errors(spec, context_path, only_recursive_selinux_change=selinux),
-        *affinity_errors(spec.get("affinity", {}), f"{path}.affinity"),
-        *dns_config_errors(spec, f"{path}.dnsConfig", relaxed_searches=options.relaxed_dns_searches),
-        *readiness_gates_errors(spec.get("readinessGates", ()), f"{path}.readinessGates"),
-        *scheduling_gates_errors(spec.get("schedulingGates", ()), f"{path}.schedulingGates"),
-        *topology_spread_errors(spread, spread_path, merged_keys=options.merged_spread_keys),
-        *host_process_errors(spec, path),
-        *user_namespace_errors(spec, path),
-        *hostname_override_errors(spec, f"{path}.hostnameOverride"),
-    ]
-
-
-def _name_fields_errors(spec: Document, path: str) -> list[FieldError]:
-    """Validates the fields that are names, and the few others among them."""
-    errors: list[FieldError] = []
-    for field in ("serviceAccountName", "nodeName"):
-        if name := spec.get(field, ""):
-            errors += each_invalid(f"{path}.{field}", name, dns1123_subdomain_errors(name))
-    if (seconds := spec.get("activeDeadlineSeconds")) is not None:
-        details = in_range_errors(seconds, 1, _MAX_DEADLINE_SECONDS)
-        errors += each_invalid(f"{path}.activeDeadlineSeconds", seconds, details)
-    for field in ("hostname", "subdomain"):
-        if name := spec.get(field, ""):
-            errors += each_invalid(f"{path}.{field}", name, dns1123_label_errors(name))
-    errors += tolerations_errors(spec.get("tolerations", ()), f"{path}.tolerations")
-    errors += host_aliases_errors(spec.get("hostAliases", ()), f"{path}.hostAliases")
-    if name := spec.get("priorityClassName", ""):
-        errors += each_invalid(f"{path}.priorityClassName", name, dns1123_subdomain_errors(name))
-    if (name := spec.get("runtimeClassName")) is not None:
-        errors += each_invalid(f"{path}.runtimeClassName", name, dns1123_subdomain_errors(name))
-    return errors + _PREEMPTION_POLICIES.errors(spec.get("preemptionPolicy"), f"{path}.preemptionPolicy")
-
-
 def _claims_errors(claims: Sequence[Document], path: str, *, is_static: bool) -> list[FieldError]:
     if is_static:
         # Upstream prints the empty path as an empty index.
@@ -361,14 +217,130 @@ def _claim_errors(claim: Document, names: set[str], path: str) -> list[FieldErro
     return errors
 
 
-def _token_without_account_errors(volumes: Sequence[Document]) -> list[FieldError]:
-    detail = "must not be specified when serviceAccountName is not set"
+def _placement_errors(spec: Document, path: str, options: PodValidationOptions) -> list[FieldError]:
+    """Validates scheduling, security and networking fields."""
+    context_path, spread_path = f"{path}.securityContext", f"{path}.topologySpreadConstraints"
+    spread, selinux = spec.get("topologySpreadConstraints", ()), options.only_recursive_selinux_change
     return [
-        forbidden(f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken", detail)
-        for index, volume in enumerate(volumes)
-        for number, source in enumerate(volume.get("projected", {}).get("sources", ()))
-        if "serviceAccountToken" in source
+        *host_network_errors(spec, path, resource_is_pod=options.resource_is_pod),
+        *_RESTART_POLICIES.errors(spec.get("restartPolicy", ""), f"{path}.restartPolicy"),
+        *_DNS_POLICIES.errors(spec.get("dnsPolicy", ""), f"{path}.dnsPolicy"),
+        *labels_errors(spec.get("nodeSelector", {}), f"{path}.nodeSelector"),
+        *pod_security_errors(spec, context_path, only_recursive_selinux_change=selinux),
+        *affinity_errors(spec.get("affinity", {}), f"{path}.affinity"),
+        *dns_config_errors(spec, f"{path}.dnsConfig", relaxed_searches=options.relaxed_dns_searches),
+        *readiness_gates_errors(spec.get("readinessGates", ()), f"{path}.readinessGates"),
+        *scheduling_gates_errors(spec.get("schedulingGates", ()), f"{path}.schedulingGates"),
+        *topology_spread_errors(spread, spread_path, merged_keys=options.merged_spread_keys),
+        *host_process_errors(spec, path),
+        *user_namespace_errors(spec, path),
+        *hostname_override_errors(spec, f"{path}.hostnameOverride"),
     ]
+
+
+def host_network_errors(spec: Document, path: str, *, resource_is_pod: bool) -> list[FieldError]:
+    """Validates that host ports equal container ports in the host network."""
+    if not spec.get("hostNetwork"):
+        return []
+    errors: list[FieldError] = []
+    for index, container in enumerate(spec.get("containers", ())):
+        for number, port in enumerate(container.get("ports", ())):
+            host_port = port.get("hostPort", 0)
+            if (resource_is_pod or host_port) and host_port != port.get("containerPort", 0):
+                at = f"{path}.containers[{index}].ports[{number}].hostPort"
+                errors.append(invalid(at, host_port, "must match `containerPort` when `hostNetwork` is true"))
+    return errors
+
+
+def dns_config_errors(spec: Document, path: str, *, relaxed_searches: bool) -> list[FieldError]:
+    """Validates the DNS config, which the policy None requires."""
+    config = spec.get("dnsConfig")
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
+        if not config.get("nameservers"):
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            return [required(f"{path}.nameservers", detail)]
+    if config is None:
+        return []
+    errors = _nameservers_errors(config.get("nameservers", []), f"{path}.nameservers")
+    errors += _searches_errors(config.get("searches", []), f"{path}.searches", relaxed=relaxed_searches)
+    for index, option in enumerate(config.get("options", ())):
+        if not option.get("name"):
+            errors.append(required(f"{path}.options[{index}]", "must not be empty"))
+    return errors
+
+
+def _nameservers_errors(servers: Sequence[str], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if len(servers) > _MAX_NAMESERVERS:
+        errors.append(invalid(path, servers, f"must not have more than {_MAX_NAMESERVERS} nameservers"))
+    for index, server in enumerate(servers):
+        errors += each_invalid(f"{path}[{index}]", server, ip_errors(server))
+    return errors
+
+
+def _searches_errors(searches: Sequence[str], path: str, *, relaxed: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if len(searches) > _MAX_SEARCHES:
+        errors.append(invalid(path, searches, f"must not have more than {_MAX_SEARCHES} search paths"))
+    if byte_length(" ".join(searches)) > _MAX_SEARCH_BYTES:
+        detail = f"must not have more than {_MAX_SEARCH_BYTES} characters (including spaces) in the search list"
+        errors.append(invalid(path, searches, detail))
+    rule = dns1123_subdomain_with_underscore_errors if relaxed else dns1123_subdomain_errors
+    for index, search in enumerate(searches):
+        if relaxed and search == ".":
+            continue
+        domain = search.removesuffix(".")
+        errors += each_invalid(f"{path}[{index}]", domain, rule(domain))
+    return errors
+
+
+def hostname_override_errors(spec: Document, path: str) -> list[FieldError]:
+    """Validates the hostname override."""
+    name = spec.get("hostnameOverride")
+    if name is None:
+        return []
+    errors: list[FieldError] = []
+    if spec.get("setHostnameAsFQDN"):
+        errors.append(forbidden(path, "may not be specified when setHostnameAsFQDN is true"))
+    if spec.get("hostNetwork"):
+        errors.append(forbidden(path, "may not be specified when hostNetwork is true"))
+    if byte_length(name) > _MAX_HOSTNAME_BYTES:
+        errors.append(too_long(path, _MAX_HOSTNAME_BYTES))
+    return errors + each_invalid(path, name, dns1123_subdomain_errors(name))
+
+
+def _name_fields_errors(spec: Document, path: str) -> list[FieldError]:
+    """Validates the fields that are names, and the few others among them."""
+    errors: list[FieldError] = []
+    for field in ("serviceAccountName", "nodeName"):
+        if name := spec.get(field, ""):
+            errors += each_invalid(f"{path}.{field}", name, dns1123_subdomain_errors(name))
+    if (seconds := spec.get("activeDeadlineSeconds")) is not None:
+        details = in_range_errors(seconds, 1, _MAX_DEADLINE_SECONDS)
+        errors += each_invalid(f"{path}.activeDeadlineSeconds", seconds, details)
+    for field in ("hostname", "subdomain"):
+        if name := spec.get(field, ""):
+            errors += each_invalid(f"{path}.{field}", name, dns1123_label_errors(name))
+    errors += tolerations_errors(spec.get("tolerations", ()), f"{path}.tolerations")
+    errors += host_aliases_errors(spec.get("hostAliases", ()), f"{path}.hostAliases")
+    if name := spec.get("priorityClassName", ""):
+        errors += each_invalid(f"{path}.priorityClassName", name, dns1123_subdomain_errors(name))
+    if (name := spec.get("runtimeClassName")) is not None:
+        errors += each_invalid(f"{path}.runtimeClassName", name, dns1123_subdomain_errors(name))
+    return errors + _PREEMPTION_POLICIES.errors(spec.get("preemptionPolicy"), f"{path}.preemptionPolicy")
+
+
+def host_aliases_errors(aliases: Sequence[Document], path: str) -> list[FieldError]:
+    """Validates the host aliases."""
+    errors: list[FieldError] = []
+    for index, alias in enumerate(aliases):
+        address = alias.get("ip", "")
+        errors += each_invalid(f"{path}[{index}].ip", address, ip_errors(address))
+        for number, name in enumerate(alias.get("hostnames", ())):
+            errors += each_invalid(f"{path}[{index}].hostnames[{number}]", name, dns1123_subdomain_errors(name))
+    return errors
 
 
 def _file_key_volumes_errors(spec: Document, path: str) -> list[FieldError]:
@@ -386,3 +358,31 @@ def _file_key_volumes_errors(spec: Document, path: str) -> list[FieldError]:
             elif "emptyDir" not in volumes[name]:
                 errors.append(invalid(where, name, "referenced volume must be of type emptyDir"))
     return errors
+
+
+def _token_without_account_errors(volumes: Sequence[Document]) -> list[FieldError]:
+    detail = "must not be specified when serviceAccountName is not set"
+    return [
+        forbidden(f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken", detail)
+        for index, volume in enumerate(volumes)
+        for number, source in enumerate(volume.get("projected", {}).get("sources", ()))
+        if "serviceAccountToken" in source
+    ]
+
+
+def pod_annotation_changes_errors(new: Document, old: Document, path: str) -> list[FieldError]:
+    """Validates a change of annotations, some of which are immutable."""
+    after, before = (pod["metadata"].get("annotations", {}) for pod in (new, old))
+    errors: list[FieldError] = []
+    for key, value in before.items():
+        if after.get(key) != value and (what := _fixed_annotation(key)):
+            errors.append(forbidden(f"{path}[{key}]", f"may not remove or update {what}"))
+    added = ((key, _fixed_annotation(key)) for key in after if key not in before)
+    errors += [forbidden(f"{path}[{key}]", f"may not add {what}") for key, what in added if what]
+    return errors + pod_annotations_errors(after, new["spec"], path)
+
+
+def _fixed_annotation(key: str) -> str:
+    if key.startswith(APPARMOR_CONTAINER_PREFIX):
+        return "AppArmor annotations"
+    return "mirror pod annotation" if key == MIRROR_ANNOTATION else ""

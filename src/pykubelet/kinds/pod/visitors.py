@@ -36,15 +36,15 @@ _PROJECTIONS = {
 }
 
 
+class UnknownVolumeError(ValueError):
+    """The type of a volume is unknown, and so are its references."""
+
+
 def containers_with_paths(spec: Document, path: str) -> Iterator[tuple[Document, str]]:
     """Every container of the pod with its path: init, regular, ephemeral."""
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in enumerate(spec.get(kind, ())):
             yield container, f"{path}.{kind}[{index}]"
-
-
-class UnknownVolumeError(ValueError):
-    """The type of a volume is unknown, and so are its references."""
 
 
 def api_references(pod: Document) -> Iterator[str]:
@@ -64,13 +64,6 @@ def api_references(pod: Document) -> Iterator[str]:
             yield from _projection_references(source, volume.get("name", ""))
 
 
-def _projection_references(source: Document, volume_name: str) -> Iterator[str]:
-    found = [text for kind, text in _PROJECTIONS.items() if kind in source]
-    if not found and "downwardAPI" not in source:
-        raise UnknownVolumeError(f"unknown source for projected volume {go_quote(volume_name)}")
-    yield from found
-
-
 def secret_names(spec: Document) -> Iterator[str]:
     """The names of the secrets in a pod's spec; a reference without a name yields an empty text."""
     for reference in spec.get("imagePullSecrets", ()):
@@ -85,6 +78,14 @@ def secret_names(spec: Document) -> Iterator[str]:
             yield source.get("secret", {}).get("name", "")
 
 
+def _container_names(spec: Document, from_field: str, key_field: str) -> Iterator[str]:
+    for container, _ in containers_with_paths(spec, "spec"):
+        for source in container.get("envFrom", ()):
+            yield source.get(from_field, {}).get("name", "")
+        for variable in container.get("env", ()):
+            yield variable.get("valueFrom", {}).get(key_field, {}).get("name", "")
+
+
 def config_map_names(spec: Document) -> Iterator[str]:
     """The names of the config maps in a pod's spec; a reference without a name yields an empty text."""
     yield from _container_names(spec, "configMapRef", "configMapKeyRef")
@@ -94,9 +95,8 @@ def config_map_names(spec: Document) -> Iterator[str]:
             yield source.get("configMap", {}).get("name", "")
 
 
-def _container_names(spec: Document, from_field: str, key_field: str) -> Iterator[str]:
-    for container, _ in containers_with_paths(spec, "spec"):
-        for source in container.get("envFrom", ()):
-            yield source.get(from_field, {}).get("name", "")
-        for variable in container.get("env", ()):
-            yield variable.get("valueFrom", {}).get(key_field, {}).get("name", "")
+def _projection_references(source: Document, volume_name: str) -> Iterator[str]:
+    found = [text for kind, text in _PROJECTIONS.items() if kind in source]
+    if not found and "downwardAPI" not in source:
+        raise UnknownVolumeError(f"unknown source for projected volume {go_quote(volume_name)}")
+    yield from found

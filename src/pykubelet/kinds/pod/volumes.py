@@ -55,161 +55,6 @@ _SECOND_SOURCE_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 _FAULT_NAMES = {"gcePersistentDisk": "persistentDisk"}
 
 
-def projected_errors(source: Document, path: str) -> list[FieldError]:
-    """Validates a projected volume."""
-    errors = mode_errors(source.get("defaultMode"), f"{path}.defaultMode")
-    taken: set[str] = set()
-    for index, projection in enumerate(source.get("sources", ())):
-        at = f"{path}.sources[{index}]"
-        kinds = [kind for kind in _RULES if kind in projection]
-        for kind in kinds:
-            errors += _RULES[kind](projection[kind], f"{at}.{kind}", path, taken)
-        if len(kinds) > 1:
-            errors.append(forbidden(at, "may not specify more than 1 volume type per source"))
-    return errors
-
-
-def key_to_path_errors(item: Document, path: str) -> list[FieldError]:
-    """Validates a key and the path of its file."""
-    errors = [required(f"{path}.{name}") for name in ("key", "path") if not item.get(name)]
-    errors += non_reserved_path_errors(item.get("path", ""), f"{path}.path")
-    return errors + mode_errors(item.get("mode"), f"{path}.mode")
-
-
-def downward_file_errors(item: Document, path: str) -> list[FieldError]:
-    """Validates a file of a downward API volume."""
-    errors = [] if item.get("path") else [required(f"{path}.path")]
-    errors += non_reserved_path_errors(item.get("path", ""), f"{path}.path")
-    if "fieldRef" in item:
-        errors += field_ref_errors(item["fieldRef"], VOLUME_FIELDS, f"{path}.fieldRef")
-        if "resourceFieldRef" in item:
-            detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
-            errors.append(invalid(path, "resource", detail))
-    elif "resourceFieldRef" in item:
-        errors += resource_ref_errors(item["resourceFieldRef"], f"{path}.resourceFieldRef", in_volume=True)
-    else:
-        errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
-    return errors + mode_errors(item.get("mode"), f"{path}.mode")
-
-
-def _projected_keys_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
-    name = source.get("name", "")
-    errors = [] if name else [required(f"{path}.name")]
-    for index, item in enumerate(source.get("items", ())):
-        errors += key_to_path_errors(item, f"{path}.items[{index}]")
-        if item.get("path"):
-            errors += _take_path(item["path"], volume_path, taken, shown=name)
-    return errors
-
-
-def _projected_downward_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for item in source.get("items", ()):
-        errors += downward_file_errors(item, path)
-        if item.get("path"):
-            errors += _take_path(item["path"], volume_path, taken, shown=item["path"])
-    return errors
-
-
-def _token_errors(source: Document, path: str, volume_path: str, _taken: set[str]) -> list[FieldError]:
-    seconds, file = source.get("expirationSeconds", 0), source.get("path", "")
-    errors: list[FieldError] = []
-    at = f"{path}.expirationSeconds"
-    if seconds < _MIN_TOKEN_SECONDS:
-        errors.append(invalid(at, seconds, "may not specify a duration less than 10 minutes"))
-    if seconds > _MAX_TOKEN_SECONDS:
-        errors.append(invalid(at, seconds, "may not specify a duration larger than 2^32 seconds"))
-    if not file:
-        return [*errors, required(f"{volume_path}.path")]
-    return errors + non_reserved_path_errors(file, f"{volume_path}.path")
-
-
-def _trust_bundle_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
-    file = source.get("path", "")
-    errors = _trust_bundle_choice_errors(source, path)
-    if not file:
-        errors.append(required(f"{path}.path"))
-    errors += non_reserved_path_errors(file, f"{path}.path")
-    return errors + _take_path(file, volume_path, taken, shown=file)
-
-
-def _trust_bundle_choice_errors(source: Document, path: str) -> list[FieldError]:
-    name, signer = source.get("name"), source.get("signerName")
-    if name is not None and signer is not None:
-        return [
-            invalid(
-                path,
-                internal_form(source, "core.ClusterTrustBundleProjection"),
-                "only one of name and signerName may be used",
-            )
-        ]
-    if name is not None:
-        errors = [] if name else [required(f"{path}.name", "must be a valid object name")]
-        details = [f"not a valid clustertrustbundlename: {error}" for error in _trust_bundle_name_errors(name)]
-        errors += each_invalid(f"{path}.name", name, details)
-        if "labelSelector" in source:
-            detail = "labelSelector must be unset if name is specified"
-            errors.append(invalid(f"{path}.labelSelector", source["labelSelector"], detail))
-        return errors
-    if signer is not None:
-        errors = [] if signer else [required(f"{path}.signerName", "must be a valid signer name")]
-        errors += signer_name_errors(signer, f"{path}.signerName")
-        return errors + label_selector_errors(source.get("labelSelector"), f"{path}.labelSelector")
-    return [required(path, "either name or signerName must be specified")]
-
-
-def _trust_bundle_name_errors(name: str) -> list[str]:
-    prefix, colon, own_name = name.rpartition(":")
-    if colon and not prefix:
-        return ['ClusterTrustBundle without signer name must not have ":" in its name']
-    if "/" in prefix:
-        # Colons replace the slashes of the signer's name, so the prefix has no slash.
-        signer, right = prefix.replace(":", "/"), prefix.replace("/", ":")
-        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {right}:"]
-    return dns1123_subdomain_errors(own_name)
-
-
-def _certificate_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
-    signer, key_type = source.get("signerName", ""), source.get("keyType", "")
-    errors = signer_name_errors(signer, f"{path}.signerName")
-    if key_type not in _KEY_TYPES:
-        errors.append(not_supported(f"{path}.keyType", key_type, _KEY_TYPES))
-    errors += _certificate_age_errors(source.get("maxExpirationSeconds"), signer, f"{path}.maxExpirationSeconds")
-    files = [name for name in ("credentialBundlePath", "keyPath", "certificateChainPath") if source.get(name)]
-    for name in files:
-        errors += non_reserved_path_errors(source[name], f"{path}.{name}")
-        errors += _take_path(source[name], volume_path, taken, shown=source[name])
-    if files:
-        return errors
-    return [*errors, required(path, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")]
-
-
-def _certificate_age_errors(seconds: int | None, signer: str, path: str) -> list[FieldError]:
-    if seconds is None:
-        return []
-    limit = _MAX_KUBERNETES_CERTIFICATE_SECONDS if is_kubernetes_signer(signer) else _MAX_CERTIFICATE_SECONDS
-    if seconds < _MIN_CERTIFICATE_SECONDS:
-        return [invalid(path, seconds, f"if provided, maxExpirationSeconds must be >= {_MIN_CERTIFICATE_SECONDS}")]
-    return [invalid(path, seconds, f"if provided, maxExpirationSeconds must be <= {limit}")] if seconds > limit else []
-
-
-def _take_path(file: str, path: str, taken: set[str], *, shown: str) -> list[FieldError]:
-    if file in taken:
-        return [invalid(path, shown, "conflicting duplicate paths")]
-    taken.add(file)
-    return []
-
-
-_RULES: dict[str, ProjectionRule] = {
-    "secret": _projected_keys_errors,
-    "configMap": _projected_keys_errors,
-    "downwardAPI": _projected_downward_errors,
-    "serviceAccountToken": _token_errors,
-    "clusterTrustBundle": _trust_bundle_errors,
-    "podCertificate": _certificate_errors,
-}
-
-
 def volumes_errors(
     volumes: Sequence[Document], pod_name: str, path: str, options: PodValidationOptions
 ) -> tuple[Mapping[str, Document], list[FieldError]]:
@@ -318,16 +163,19 @@ def _secret_errors(source: Document, path: str) -> list[FieldError]:
     return _keyed_errors(source, "secretName", path)
 
 
-def _config_map_errors(source: Document, path: str) -> list[FieldError]:
-    return _keyed_errors(source, "name", path)
-
-
 def _keyed_errors(source: Document, name_field: str, path: str) -> list[FieldError]:
     errors = [] if source.get(name_field) else [required(f"{path}.{name_field}")]
     errors += mode_errors(source.get("defaultMode"), f"{path}.defaultMode")
     for index, item in enumerate(source.get("items", ())):
         errors += key_to_path_errors(item, f"{path}.items[{index}]")
     return errors
+
+
+def key_to_path_errors(item: Document, path: str) -> list[FieldError]:
+    """Validates a key and the path of its file."""
+    errors = [required(f"{path}.{name}") for name in ("key", "path") if not item.get(name)]
+    errors += non_reserved_path_errors(item.get("path", ""), f"{path}.path")
+    return errors + mode_errors(item.get("mode"), f"{path}.mode")
 
 
 def nfs_errors(source: Document, path: str) -> list[FieldError]:
@@ -348,12 +196,156 @@ def _downward_errors(source: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def csi_driver_errors(driver: str, path: str) -> list[FieldError]:
-    """Validates the name of a CSI driver."""
-    errors = [] if driver else [required(path)]
-    if byte_length(driver) > 63:
-        errors.append(too_long(path, 63))
-    return errors + each_invalid(path, driver, dns1123_subdomain_errors(driver.lower()))
+def downward_file_errors(item: Document, path: str) -> list[FieldError]:
+    """Validates a file of a downward API volume."""
+    errors = [] if item.get("path") else [required(f"{path}.path")]
+    errors += non_reserved_path_errors(item.get("path", ""), f"{path}.path")
+    if "fieldRef" in item:
+        errors += field_ref_errors(item["fieldRef"], VOLUME_FIELDS, f"{path}.fieldRef")
+        if "resourceFieldRef" in item:
+            detail = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            errors.append(invalid(path, "resource", detail))
+    elif "resourceFieldRef" in item:
+        errors += resource_ref_errors(item["resourceFieldRef"], f"{path}.resourceFieldRef", in_volume=True)
+    else:
+        errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
+    return errors + mode_errors(item.get("mode"), f"{path}.mode")
+
+
+def _config_map_errors(source: Document, path: str) -> list[FieldError]:
+    return _keyed_errors(source, "name", path)
+
+
+def projected_errors(source: Document, path: str) -> list[FieldError]:
+    """Validates a projected volume."""
+    errors = mode_errors(source.get("defaultMode"), f"{path}.defaultMode")
+    taken: set[str] = set()
+    for index, projection in enumerate(source.get("sources", ())):
+        at = f"{path}.sources[{index}]"
+        kinds = [kind for kind in _RULES if kind in projection]
+        for kind in kinds:
+            errors += _RULES[kind](projection[kind], f"{at}.{kind}", path, taken)
+        if len(kinds) > 1:
+            errors.append(forbidden(at, "may not specify more than 1 volume type per source"))
+    return errors
+
+
+def _projected_keys_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
+    name = source.get("name", "")
+    errors = [] if name else [required(f"{path}.name")]
+    for index, item in enumerate(source.get("items", ())):
+        errors += key_to_path_errors(item, f"{path}.items[{index}]")
+        if item.get("path"):
+            errors += _take_path(item["path"], volume_path, taken, shown=name)
+    return errors
+
+
+def _take_path(file: str, path: str, taken: set[str], *, shown: str) -> list[FieldError]:
+    if file in taken:
+        return [invalid(path, shown, "conflicting duplicate paths")]
+    taken.add(file)
+    return []
+
+
+def _projected_downward_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for item in source.get("items", ()):
+        errors += downward_file_errors(item, path)
+        if item.get("path"):
+            errors += _take_path(item["path"], volume_path, taken, shown=item["path"])
+    return errors
+
+
+def _token_errors(source: Document, path: str, volume_path: str, _taken: set[str]) -> list[FieldError]:
+    seconds, file = source.get("expirationSeconds", 0), source.get("path", "")
+    errors: list[FieldError] = []
+    at = f"{path}.expirationSeconds"
+    if seconds < _MIN_TOKEN_SECONDS:
+        errors.append(invalid(at, seconds, "may not specify a duration less than 10 minutes"))
+    if seconds > _MAX_TOKEN_SECONDS:
+        errors.append(invalid(at, seconds, "may not specify a duration larger than 2^32 seconds"))
+    if not file:
+        return [*errors, required(f"{volume_path}.path")]
+    return errors + non_reserved_path_errors(file, f"{volume_path}.path")
+
+
+def _trust_bundle_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
+    file = source.get("path", "")
+    errors = _trust_bundle_choice_errors(source, path)
+    if not file:
+        errors.append(required(f"{path}.path"))
+    errors += non_reserved_path_errors(file, f"{path}.path")
+    return errors + _take_path(file, volume_path, taken, shown=file)
+
+
+def _trust_bundle_choice_errors(source: Document, path: str) -> list[FieldError]:
+    name, signer = source.get("name"), source.get("signerName")
+    if name is not None and signer is not None:
+        return [
+            invalid(
+                path,
+                internal_form(source, "core.ClusterTrustBundleProjection"),
+                "only one of name and signerName may be used",
+            )
+        ]
+    if name is not None:
+        errors = [] if name else [required(f"{path}.name", "must be a valid object name")]
+        details = [f"not a valid clustertrustbundlename: {error}" for error in _trust_bundle_name_errors(name)]
+        errors += each_invalid(f"{path}.name", name, details)
+        if "labelSelector" in source:
+            detail = "labelSelector must be unset if name is specified"
+            errors.append(invalid(f"{path}.labelSelector", source["labelSelector"], detail))
+        return errors
+    if signer is not None:
+        errors = [] if signer else [required(f"{path}.signerName", "must be a valid signer name")]
+        errors += signer_name_errors(signer, f"{path}.signerName")
+        return errors + label_selector_errors(source.get("labelSelector"), f"{path}.labelSelector")
+    return [required(path, "either name or signerName must be specified")]
+
+
+def _trust_bundle_name_errors(name: str) -> list[str]:
+    prefix, colon, own_name = name.rpartition(":")
+    if colon and not prefix:
+        return ['ClusterTrustBundle without signer name must not have ":" in its name']
+    if "/" in prefix:
+        # Colons replace the slashes of the signer's name, so the prefix has no slash.
+        signer, right = prefix.replace(":", "/"), prefix.replace("/", ":")
+        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {right}:"]
+    return dns1123_subdomain_errors(own_name)
+
+
+def _certificate_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
+    signer, key_type = source.get("signerName", ""), source.get("keyType", "")
+    errors = signer_name_errors(signer, f"{path}.signerName")
+    if key_type not in _KEY_TYPES:
+        errors.append(not_supported(f"{path}.keyType", key_type, _KEY_TYPES))
+    errors += _certificate_age_errors(source.get("maxExpirationSeconds"), signer, f"{path}.maxExpirationSeconds")
+    files = [name for name in ("credentialBundlePath", "keyPath", "certificateChainPath") if source.get(name)]
+    for name in files:
+        errors += non_reserved_path_errors(source[name], f"{path}.{name}")
+        errors += _take_path(source[name], volume_path, taken, shown=source[name])
+    if files:
+        return errors
+    return [*errors, required(path, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")]
+
+
+def _certificate_age_errors(seconds: int | None, signer: str, path: str) -> list[FieldError]:
+    if seconds is None:
+        return []
+    limit = _MAX_KUBERNETES_CERTIFICATE_SECONDS if is_kubernetes_signer(signer) else _MAX_CERTIFICATE_SECONDS
+    if seconds < _MIN_CERTIFICATE_SECONDS:
+        return [invalid(path, seconds, f"if provided, maxExpirationSeconds must be >= {_MIN_CERTIFICATE_SECONDS}")]
+    return [invalid(path, seconds, f"if provided, maxExpirationSeconds must be <= {limit}")] if seconds > limit else []
+
+
+_RULES: dict[str, ProjectionRule] = {
+    "secret": _projected_keys_errors,
+    "configMap": _projected_keys_errors,
+    "downwardAPI": _projected_downward_errors,
+    "serviceAccountToken": _token_errors,
+    "clusterTrustBundle": _trust_bundle_errors,
+    "podCertificate": _certificate_errors,
+}
 
 
 def _csi_errors(source: Document, path: str) -> list[FieldError]:
@@ -366,19 +358,27 @@ def _csi_errors(source: Document, path: str) -> list[FieldError]:
     return errors + each_invalid(f"{path}.name", secret, dns1123_subdomain_errors(secret))
 
 
+def csi_driver_errors(driver: str, path: str) -> list[FieldError]:
+    """Validates the name of a CSI driver."""
+    errors = [] if driver else [required(path)]
+    if byte_length(driver) > 63:
+        errors.append(too_long(path, 63))
+    return errors + each_invalid(path, driver, dns1123_subdomain_errors(driver.lower()))
+
+
 def _ephemeral_errors(source: Document, path: str) -> list[FieldError]:
     template = source.get("volumeClaimTemplate")
     at = f"{path}.volumeClaimTemplate"
     return [required(at)] if template is None else claim_template_errors(template, at)
 
 
-def _image_errors(source: Document, path: str) -> list[FieldError]:
-    return PULL_POLICY.errors(source.get("pullPolicy", ""), f"{path}.pullPolicy")
-
-
 def _pod_image_errors(source: Document, path: str) -> list[FieldError]:
     errors = [] if source.get("reference") else [required(f"{path}.reference")]
     return errors + _image_errors(source, path)
+
+
+def _image_errors(source: Document, path: str) -> list[FieldError]:
+    return PULL_POLICY.errors(source.get("pullPolicy", ""), f"{path}.pullPolicy")
 
 
 def _claim_name_errors(volume: Document, pod_name: str, path: str) -> list[FieldError]:

@@ -56,116 +56,6 @@ _SCHEDULING = frozenset({"nodeSelector", "affinity", "topologySpreadConstraints"
 _REFERENCES = frozenset({"hostAliases", "imagePullSecrets", "overhead"})
 
 
-def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: str) -> list[str]:
-    """Warns about all containers except for ports; `prefix` is the path of the pod or template."""
-    warnings: list[str] = []
-    whole = spec.get("securityContext", {}).get("appArmorProfile")
-    for container, path in containers_with_paths(spec, f"{prefix}spec"):
-        if annotations:
-            keys = _deprecated_annotations(container, annotations, whole, is_template=bool(prefix))
-            warnings += [f"{prefix}metadata.annotations[{key}]: {said}" for key, said in keys.items()]
-        if resources := container.get("resources"):
-            for resource in _BYTES:
-                for kind in ("limits", "requests"):
-                    if resource in (amounts := resources.get(kind, ())):
-                        warnings += fraction_warnings(amounts, resource, f"{path}.resources.{kind}")
-        if len(env := container.get("env", ())) > 1:
-            warnings += _env_warnings(env, f"{path}.env")
-    return warnings
-
-
-def port_warnings(spec: Document, path: str) -> list[str]:
-    """Warns about the ports of all containers together: first their numbers, then their names."""
-    ports = [
-        (port, f"{at}.ports[{index}]")
-        for container, at in containers_with_paths(spec, path)
-        if "ports" in container
-        for index, port in enumerate(container["ports"])
-    ]
-    # Most pods have one port at most, which cannot collide.
-    if len(ports) > 1 or (ports and "hostIP" in ports[0][0]):
-        return [*_number_warnings(ports), *_name_warnings(ports)]
-    return []
-
-
-def _deprecated_annotations(
-    container: Document, annotations: Mapping[str, str], whole: Document | None, *, is_template: bool
-) -> dict[str, str]:
-    context, name = container.get("securityContext", {}), container.get("name", "")
-    found: dict[str, str] = {}
-    if (key := f"{SECCOMP_CONTAINER_PREFIX}{name}") in annotations and "seccompProfile" not in context:
-        found[key] = USE_SECCOMP_FIELD
-    key = f"{APPARMOR_CONTAINER_PREFIX}{name}"
-    # The annotations of a pod itself become fields when it is read, with a warning of their own.
-    if is_template and key in annotations and "appArmorProfile" not in context:
-        profile = apparmor_field(annotations[key])
-        if profile is None or profile != whole:
-            found[key] = USE_APPARMOR_FIELD
-    return found
-
-
-def _env_warnings(env: list[Document], path: str) -> list[str]:
-    """Warns about variables that are set again and do not use their previous value."""
-    warnings: list[str] = []
-    names: set[str] = set()
-    for index, variable in enumerate(env):
-        name, value = variable.get("name", ""), variable.get("value", "")
-        if name not in names:
-            names.add(name)
-            continue
-        reference = f"$({name})"
-        if "valueFrom" in variable or value == reference or reference not in value:
-            warnings.append(
-                f"{path}[{index}]: hides previous definition of {go_quote(name)}, which may be dropped when using apply"
-            )
-    return warnings
-
-
-def _number_warnings(ports: list[tuple[Document, str]]) -> list[str]:
-    warnings: list[str] = []
-    seen: dict[tuple[int, str], list[tuple[Document, str]]] = {}
-    for port, path in ports:
-        if port.get("hostIP") and not port.get("hostPort"):
-            warnings.append(f"{path}: hostIP set without hostPort: {_port_text(port)}")
-        others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
-        warnings += [f"{path}: {said} with {at}" for other, at in others if (said := _collision(port, other))]
-        others.append((port, path))
-    return warnings
-
-
-def _collision(port: Document, other: Document) -> str:
-    """The warning about two ports of one number and protocol; empty if different host ports tell them apart."""
-    (ip, host_port), (other_ip, other_host_port) = (
-        (each.get("hostIP", ""), each.get("hostPort", 0)) for each in (port, other)
-    )
-    if (ip, host_port) == (other_ip, other_host_port):
-        return "duplicate port definition"
-    if not host_port or not other_host_port:
-        return "overlapping port definition"
-    if host_port == other_host_port and (not ip or not other_ip):
-        return "dangerously ambiguous port definition"
-    return ""
-
-
-def _name_warnings(ports: list[tuple[Document, str]]) -> list[str]:
-    warnings: list[str] = []
-    first: dict[str, str] = {}
-    for port, path in ports:
-        if (name := port.get("name", "")) and (other := first.setdefault(name, path)) != path:
-            warnings.append(
-                f"{path}: duplicate port name {go_quote(name)} with {other}, services and probes that select ports by "
-                f"name will use {other}"
-            )
-    return warnings
-
-
-def _port_text(port: Document) -> str:
-    """A port as Go prints its value."""
-    name, host_port, number = port.get("name", ""), port.get("hostPort", 0), port.get("containerPort", 0)
-    protocol, ip = port.get("protocol", ""), port.get("hostIP", "")
-    return f"{{Name:{name} HostPort:{host_port} ContainerPort:{number} Protocol:{protocol} HostIP:{ip}}}"
-
-
 class _File(NamedTuple):
     """A path in a volume, the type of its source, and the source's name if a volume can have several of them."""
 
@@ -177,122 +67,15 @@ class _File(NamedTuple):
         return f"{go_quote(self.path)} ({_source_text(self.kind, self.name)})" if self.kind else go_quote(self.path)
 
 
-def pod_volume_warnings(volumes: list[Document], path: str) -> list[str]:
-    """Warns about the volumes of a pod: first about removed systems, then about overlapping files."""
-    warnings: list[str] = []
-    for index, volume in enumerate(volumes):
-        if not _REMOVED_SOURCES.isdisjoint(volume):
-            warnings += [f"{path}[{index}].{said}" for kind, said in REMOVED_STORAGE_WARNINGS.items() if kind in volume]
-        elif template := volume.get("ephemeral", {}).get("volumeClaimTemplate"):
-            at = f"{path}[{index}].ephemeral.volumeClaimTemplate.spec"
-            warnings += claim_spec_warnings(template.get("spec", {}), at)
-    for volume in volumes:
-        if (projected := volume.get("projected")) is not None:
-            warnings += _projected_warnings(projected, volume.get("name", ""))
-        else:
-            warnings += _overlap_warnings(volume)
-    return warnings
-
-
-def _overlap_warnings(volume: Document) -> list[str]:
-    for kind, shown, name_field, _ in _OF_FILES:
-        if len(items := (source := volume.get(kind, {})).get("items", ())) > 1:
-            overlaps = _overlaps([], [_File(item.get("path", "")) for item in items])
-            what = _source_text(shown, source.get(name_field, "") if name_field else None)
-            name = go_quote(volume.get("name", ""))
-            return [f"volume {name} ({what}): overlapping paths: {overlap}" for overlap in overlaps]
-    return []
-
-
-def _projected_warnings(projected: Document, name: str) -> list[str]:
-    warnings: list[str] = []
-    before: list[_File] = []
-    for source in projected.get("sources", ()):
-        if source:
-            overlaps = _overlaps(before, _projected_files(source))
-            warnings += [f"volume {go_quote(name)} (Projected): overlapping paths: {overlap}" for overlap in overlaps]
-        else:
-            warnings.append(f"volume {go_quote(name)} (Projected) has no sources provided")
-    return warnings
-
-
-def _projected_files(source: Document) -> list[_File]:
-    """The files of one source of a projected volume."""
-    for kind, shown, _, name_field in _OF_FILES:
-        if kind in source and (items := source[kind].get("items")):
-            name = source[kind].get(name_field, "") if name_field else None
-            return [_File(item.get("path", ""), shown, name) for item in items]
-    if (token := source.get("serviceAccountToken")) is not None:
-        return [_File(token.get("path", ""), "ServiceAccountToken")]
-    if (bundle := source.get("clusterTrustBundle")) is not None:
-        name = bundle.get("name", bundle.get("signerName", ""))
-        return [_File(bundle.get("path", ""), "ClusterTrustBundle", name)]
-    certificate = source.get("podCertificate", {})
-    return [_File(certificate[key], shown) for key, shown in _CERTIFICATE_PATHS.items() if certificate.get(key)]
-
-
-def _overlaps(before: list[_File], files: list[_File]) -> list[str]:
-    """The pairs of a file and an earlier one with equal or nested paths; adds the files to the earlier ones."""
-    found: list[str] = []
-    for named in files:
-        file = named._replace(path=named.path.rstrip("/")) if named.path.endswith("/") else named
-        if file.path:
-            found += [f"{file} with {other}" for other in before if other.path and _overlap(file.path, other.path)]
-        before.append(file)
-    return found
-
-
-def _overlap(path: str, other: str) -> bool:
-    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
-
-
-def _source_text(kind: str, name: str | None) -> str:
-    return kind if name is None else f"{kind} {go_quote(name)}"
-
-
 def pod_warnings(pod: Document) -> list[str]:
     """Warns about a new pod."""
     return name_warnings(pod, _IN_POD) + _warnings(pod, "")
-
-
-def template_warnings(template: Document, path: str) -> list[str]:
-    """Warns about the pod template at this path."""
-    return _warnings(template, f"{path}.")
 
 
 def name_warnings(document: Document, why: str = _IN_PODS) -> list[str]:
     """Warns about a name that becomes part of pod names and thus of host names."""
     errors = dns1123_label_errors(document["metadata"].get("name", ""))
     return [f"metadata.name: {why}: [{' '.join(errors)}]"] if errors else []
-
-
-def apparmor_warnings(pod: Document) -> list[str]:
-    """Warns about AppArmor annotations of a pod as received, unless they are invalid or repeat the fields."""
-    annotations, spec = pod["metadata"].get("annotations", {}), pod["spec"]
-    if not any(key.startswith(APPARMOR_CONTAINER_PREFIX) for key in annotations):
-        return []
-    if spec.get("os", {}).get("name") == "windows":
-        return []
-    whole = spec.get("securityContext", {}).get("appArmorProfile")
-    warnings: list[str] = []
-    for container, _ in containers_with_paths(spec, ""):
-        key = f"{APPARMOR_CONTAINER_PREFIX}{container.get('name', '')}"
-        if key in annotations and "appArmorProfile" not in container.get("securityContext", {}):
-            profile = apparmor_field(annotations[key])
-            if profile is None or profile != whole or apparmor_errors(profile, ""):
-                warnings.append(f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}")
-    return warnings
-
-
-def pod_status_warnings(pod: Document, _old: Document) -> list[str]:
-    """Warns about the addresses in a pod's status."""
-    status = pod.get("status", {})
-    return [
-        warning
-        for kind in ("podIPs", "hostIPs")
-        for index, each in enumerate(status.get(kind, ()))
-        for warning in ip_warnings(each.get("ip", ""), f"status.{kind}[{index}].ip")
-    ]
 
 
 def _warnings(pod: Document, prefix: str) -> list[str]:
@@ -347,6 +130,79 @@ def _node_warnings(spec: Document, path: str) -> list[str]:
     return warnings
 
 
+def pod_volume_warnings(volumes: list[Document], path: str) -> list[str]:
+    """Warns about the volumes of a pod: first about removed systems, then about overlapping files."""
+    warnings: list[str] = []
+    for index, volume in enumerate(volumes):
+        if not _REMOVED_SOURCES.isdisjoint(volume):
+            warnings += [f"{path}[{index}].{said}" for kind, said in REMOVED_STORAGE_WARNINGS.items() if kind in volume]
+        elif template := volume.get("ephemeral", {}).get("volumeClaimTemplate"):
+            at = f"{path}[{index}].ephemeral.volumeClaimTemplate.spec"
+            warnings += claim_spec_warnings(template.get("spec", {}), at)
+    for volume in volumes:
+        if (projected := volume.get("projected")) is not None:
+            warnings += _projected_warnings(projected, volume.get("name", ""))
+        else:
+            warnings += _overlap_warnings(volume)
+    return warnings
+
+
+def _projected_warnings(projected: Document, name: str) -> list[str]:
+    warnings: list[str] = []
+    before: list[_File] = []
+    for source in projected.get("sources", ()):
+        if source:
+            overlaps = _overlaps(before, _projected_files(source))
+            warnings += [f"volume {go_quote(name)} (Projected): overlapping paths: {overlap}" for overlap in overlaps]
+        else:
+            warnings.append(f"volume {go_quote(name)} (Projected) has no sources provided")
+    return warnings
+
+
+def _overlaps(before: list[_File], files: list[_File]) -> list[str]:
+    """The pairs of a file and an earlier one with equal or nested paths; adds the files to the earlier ones."""
+    found: list[str] = []
+    for named in files:
+        file = named._replace(path=named.path.rstrip("/")) if named.path.endswith("/") else named
+        if file.path:
+            found += [f"{file} with {other}" for other in before if other.path and _overlap(file.path, other.path)]
+        before.append(file)
+    return found
+
+
+def _overlap(path: str, other: str) -> bool:
+    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
+
+
+def _projected_files(source: Document) -> list[_File]:
+    """The files of one source of a projected volume."""
+    for kind, shown, _, name_field in _OF_FILES:
+        if kind in source and (items := source[kind].get("items")):
+            name = source[kind].get(name_field, "") if name_field else None
+            return [_File(item.get("path", ""), shown, name) for item in items]
+    if (token := source.get("serviceAccountToken")) is not None:
+        return [_File(token.get("path", ""), "ServiceAccountToken")]
+    if (bundle := source.get("clusterTrustBundle")) is not None:
+        name = bundle.get("name", bundle.get("signerName", ""))
+        return [_File(bundle.get("path", ""), "ClusterTrustBundle", name)]
+    certificate = source.get("podCertificate", {})
+    return [_File(certificate[key], shown) for key, shown in _CERTIFICATE_PATHS.items() if certificate.get(key)]
+
+
+def _overlap_warnings(volume: Document) -> list[str]:
+    for kind, shown, name_field, _ in _OF_FILES:
+        if len(items := (source := volume.get(kind, {})).get("items", ())) > 1:
+            overlaps = _overlaps([], [_File(item.get("path", "")) for item in items])
+            what = _source_text(shown, source.get(name_field, "") if name_field else None)
+            name = go_quote(volume.get("name", ""))
+            return [f"volume {name} ({what}): overlapping paths: {overlap}" for overlap in overlaps]
+    return []
+
+
+def _source_text(kind: str, name: str | None) -> str:
+    return kind if name is None else f"{kind} {go_quote(name)}"
+
+
 def _reference_warnings(spec: Document, path: str) -> list[str]:
     secrets = [secret.get("name", "") for secret in spec.get("imagePullSecrets", ())]
     warnings = [
@@ -378,6 +234,116 @@ def _repeated(values: Iterable[str]) -> list[tuple[int, str]]:
     return found
 
 
+def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: str) -> list[str]:
+    """Warns about all containers except for ports; `prefix` is the path of the pod or template."""
+    warnings: list[str] = []
+    whole = spec.get("securityContext", {}).get("appArmorProfile")
+    for container, path in containers_with_paths(spec, f"{prefix}spec"):
+        if annotations:
+            keys = _deprecated_annotations(container, annotations, whole, is_template=bool(prefix))
+            warnings += [f"{prefix}metadata.annotations[{key}]: {said}" for key, said in keys.items()]
+        if resources := container.get("resources"):
+            for resource in _BYTES:
+                for kind in ("limits", "requests"):
+                    if resource in (amounts := resources.get(kind, ())):
+                        warnings += fraction_warnings(amounts, resource, f"{path}.resources.{kind}")
+        if len(env := container.get("env", ())) > 1:
+            warnings += _env_warnings(env, f"{path}.env")
+    return warnings
+
+
+def _deprecated_annotations(
+    container: Document, annotations: Mapping[str, str], whole: Document | None, *, is_template: bool
+) -> dict[str, str]:
+    context, name = container.get("securityContext", {}), container.get("name", "")
+    found: dict[str, str] = {}
+    if (key := f"{SECCOMP_CONTAINER_PREFIX}{name}") in annotations and "seccompProfile" not in context:
+        found[key] = USE_SECCOMP_FIELD
+    key = f"{APPARMOR_CONTAINER_PREFIX}{name}"
+    # The annotations of a pod itself become fields when it is read, with a warning of their own.
+    if is_template and key in annotations and "appArmorProfile" not in context:
+        profile = apparmor_field(annotations[key])
+        if profile is None or profile != whole:
+            found[key] = USE_APPARMOR_FIELD
+    return found
+
+
+def _env_warnings(env: list[Document], path: str) -> list[str]:
+    """Warns about variables that are set again and do not use their previous value."""
+    warnings: list[str] = []
+    names: set[str] = set()
+    for index, variable in enumerate(env):
+        name, value = variable.get("name", ""), variable.get("value", "")
+        if name not in names:
+            names.add(name)
+            continue
+        reference = f"$({name})"
+        if "valueFrom" in variable or value == reference or reference not in value:
+            warnings.append(
+                f"{path}[{index}]: hides previous definition of {go_quote(name)}, which may be dropped when using apply"
+            )
+    return warnings
+
+
+def port_warnings(spec: Document, path: str) -> list[str]:
+    """Warns about the ports of all containers together: first their numbers, then their names."""
+    ports = [
+        (port, f"{at}.ports[{index}]")
+        for container, at in containers_with_paths(spec, path)
+        if "ports" in container
+        for index, port in enumerate(container["ports"])
+    ]
+    # Most pods have one port at most, which cannot collide.
+    if len(ports) > 1 or (ports and "hostIP" in ports[0][0]):
+        return [*_number_warnings(ports), *_name_warnings(ports)]
+    return []
+
+
+def _number_warnings(ports: list[tuple[Document, str]]) -> list[str]:
+    warnings: list[str] = []
+    seen: dict[tuple[int, str], list[tuple[Document, str]]] = {}
+    for port, path in ports:
+        if port.get("hostIP") and not port.get("hostPort"):
+            warnings.append(f"{path}: hostIP set without hostPort: {_port_text(port)}")
+        others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
+        warnings += [f"{path}: {said} with {at}" for other, at in others if (said := _collision(port, other))]
+        others.append((port, path))
+    return warnings
+
+
+def _port_text(port: Document) -> str:
+    """A port as Go prints its value."""
+    name, host_port, number = port.get("name", ""), port.get("hostPort", 0), port.get("containerPort", 0)
+    protocol, ip = port.get("protocol", ""), port.get("hostIP", "")
+    return f"{{Name:{name} HostPort:{host_port} ContainerPort:{number} Protocol:{protocol} HostIP:{ip}}}"
+
+
+def _collision(port: Document, other: Document) -> str:
+    """The warning about two ports of one number and protocol; empty if different host ports tell them apart."""
+    (ip, host_port), (other_ip, other_host_port) = (
+        (each.get("hostIP", ""), each.get("hostPort", 0)) for each in (port, other)
+    )
+    if (ip, host_port) == (other_ip, other_host_port):
+        return "duplicate port definition"
+    if not host_port or not other_host_port:
+        return "overlapping port definition"
+    if host_port == other_host_port and (not ip or not other_ip):
+        return "dangerously ambiguous port definition"
+    return ""
+
+
+def _name_warnings(ports: list[tuple[Document, str]]) -> list[str]:
+    warnings: list[str] = []
+    first: dict[str, str] = {}
+    for port, path in ports:
+        if (name := port.get("name", "")) and (other := first.setdefault(name, path)) != path:
+            warnings.append(
+                f"{path}: duplicate port name {go_quote(name)} with {other}, services and probes that select ports by "
+                f"name will use {other}"
+            )
+    return warnings
+
+
 def _pod_affinity_warnings(affinity: Document, path: str) -> list[str]:
     warnings: list[str] = []
     for kind in ("podAffinity", "podAntiAffinity"):
@@ -393,3 +359,37 @@ def _pod_affinity_warnings(affinity: Document, path: str) -> list[str]:
             if "labelSelector" not in term.get("podAffinityTerm", {})
         ]
     return warnings
+
+
+def template_warnings(template: Document, path: str) -> list[str]:
+    """Warns about the pod template at this path."""
+    return _warnings(template, f"{path}.")
+
+
+def apparmor_warnings(pod: Document) -> list[str]:
+    """Warns about AppArmor annotations of a pod as received, unless they are invalid or repeat the fields."""
+    annotations, spec = pod["metadata"].get("annotations", {}), pod["spec"]
+    if not any(key.startswith(APPARMOR_CONTAINER_PREFIX) for key in annotations):
+        return []
+    if spec.get("os", {}).get("name") == "windows":
+        return []
+    whole = spec.get("securityContext", {}).get("appArmorProfile")
+    warnings: list[str] = []
+    for container, _ in containers_with_paths(spec, ""):
+        key = f"{APPARMOR_CONTAINER_PREFIX}{container.get('name', '')}"
+        if key in annotations and "appArmorProfile" not in container.get("securityContext", {}):
+            profile = apparmor_field(annotations[key])
+            if profile is None or profile != whole or apparmor_errors(profile, ""):
+                warnings.append(f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}")
+    return warnings
+
+
+def pod_status_warnings(pod: Document, _old: Document) -> list[str]:
+    """Warns about the addresses in a pod's status."""
+    status = pod.get("status", {})
+    return [
+        warning
+        for kind in ("podIPs", "hostIPs")
+        for index, each in enumerate(status.get(kind, ()))
+        for warning in ip_warnings(each.get("ip", ""), f"status.{kind}[{index}].ip")
+    ]

@@ -79,6 +79,30 @@ def windows_options_errors(options: Document | None, path: str) -> list[FieldErr
     return errors
 
 
+def _user_name_problems(name: str) -> list[str]:
+    if not name:
+        return ["runAsUserName cannot be an empty string"]
+    if _CONTROL.search(name):
+        return ["runAsUserName cannot contain control characters"]
+    if name.count("\\") > 1:
+        return ["runAsUserName cannot contain more than one backslash"]
+    domain, backslash, user = name.rpartition("\\")
+    problems: list[str] = []
+    if byte_length(domain) >= _DOMAIN_BYTES:
+        problems.append(f"runAsUserName's Domain length must be under {_DOMAIN_BYTES} characters")
+    if backslash and not (_NETBIOS.fullmatch(domain) or re.fullmatch(_DNS_NAME, domain)):
+        problems.append("runAsUserName's Domain doesn't match the NetBios nor the DNS format")
+    if not user:
+        problems.append("runAsUserName's User cannot be empty")
+    elif byte_length(user) > _MAX_USER_BYTES:
+        problems.append(f"runAsUserName's User length must not be longer than {_MAX_USER_BYTES} characters")
+    if user and not user.strip(". "):
+        problems.append("runAsUserName's User cannot contain only periods or spaces")
+    if _BAD_USER_CHARACTERS.search(user):
+        problems.append("runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]")
+    return problems
+
+
 def host_process_errors(spec: Document, path: str) -> list[FieldError]:
     """Validates the combination of host process containers in a pod."""
     pod_choice = _host_process(spec)
@@ -100,6 +124,11 @@ def host_process_errors(spec: Document, path: str) -> list[FieldError]:
         detail = "hostNetwork must be true if pod contains any hostProcess containers"
         errors.append(invalid(f"{path}.hostNetwork", False, detail))
     return errors
+
+
+def _host_process(holder: Document) -> bool | None:
+    choice: bool | None = holder.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
+    return choice
 
 
 def operating_system_errors(spec: Document, path: str) -> list[FieldError]:
@@ -135,32 +164,3 @@ def _windows_errors(spec: Document, path: str) -> list[FieldError]:
             forbidden(f"{at}.securityContext.{name}", _FOR_WINDOWS) for name in _CONTAINER_FIELDS if name in context
         ]
     return errors
-
-
-def _host_process(holder: Document) -> bool | None:
-    choice: bool | None = holder.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
-    return choice
-
-
-def _user_name_problems(name: str) -> list[str]:
-    if not name:
-        return ["runAsUserName cannot be an empty string"]
-    if _CONTROL.search(name):
-        return ["runAsUserName cannot contain control characters"]
-    if name.count("\\") > 1:
-        return ["runAsUserName cannot contain more than one backslash"]
-    domain, backslash, user = name.rpartition("\\")
-    problems: list[str] = []
-    if byte_length(domain) >= _DOMAIN_BYTES:
-        problems.append(f"runAsUserName's Domain length must be under {_DOMAIN_BYTES} characters")
-    if backslash and not (_NETBIOS.fullmatch(domain) or re.fullmatch(_DNS_NAME, domain)):
-        problems.append("runAsUserName's Domain doesn't match the NetBios nor the DNS format")
-    if not user:
-        problems.append("runAsUserName's User cannot be empty")
-    elif byte_length(user) > _MAX_USER_BYTES:
-        problems.append(f"runAsUserName's User length must not be longer than {_MAX_USER_BYTES} characters")
-    if user and not user.strip(". "):
-        problems.append("runAsUserName's User cannot contain only periods or spaces")
-    if _BAD_USER_CHARACTERS.search(user):
-        problems.append("runAsUserName's User cannot contain the following characters: \"/\\:;|=,+*?<>@[]")
-    return problems
