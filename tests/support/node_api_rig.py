@@ -26,7 +26,7 @@ from pykubelet.client.recorder import LogRecorder
 from pykubelet.client.transport import PemSource
 from pykubelet.httpserver.healthz import Check
 from pykubelet.httpserver.request import HttpRequest
-from pykubelet.kubelet.config.sources import SourceProblemReporter
+from pykubelet.kubelet.config.config import SourceProblemReporter
 from pykubelet.kubelet.explain.explainer import PodExplainer
 from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names

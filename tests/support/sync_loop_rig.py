@@ -12,12 +12,12 @@ from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.housekeeping import Housekeeper, PodCleaners
 from pykubelet.kubelet.kubelet import Kubelet, SyncHandler, SyncLoopInbox
 from pykubelet.kubelet.lifecycle.admission import PodAdmission, PodAdmitHandler
+from pykubelet.kubelet.lifecycle.predicate import SysctlAllowlist, safe_sysctls
 from pykubelet.kubelet.pleg.pleg import PodLifecycleChanges
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_workers.pod_workers import PodWorkers
 from pykubelet.kubelet.pod_workers.sync import PodWorkerDurations, SyncRunner
 from pykubelet.kubelet.status.status_manager import StatusManager
-from pykubelet.kubelet.sysctl import SysctlAllowlist, safe_sysctls
 from pykubelet.kubelet.types import PodOperation, PodSource, PodUpdate
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 from pykubelet.testing.virtual_time import VirtualClock

@@ -30,12 +30,14 @@ from pykubelet.kubelet.lifecycle.predicate import (
     AdmissionNodeInfo,
     AllocatedResources,
     NoPreemptionVictims,
+    SysctlAllowlist,
     admit,
     insufficient_resources,
     preemption_victims,
+    safe_sysctls,
 )
-from pykubelet.kubelet.sysctl import SysctlAllowlist, safe_sysctls
-from pykubelet.kubelet.types import PodWorkerState, is_active
+from pykubelet.kubelet.pod_workers.state import is_active
+from pykubelet.kubelet.types import PodWorkerState
 from pykubelet.testing.build import container, pod, static_pod
 
 SAFE = SysctlAllowlist(safe_sysctls((6, 1)))

@@ -12,8 +12,7 @@ import pytest
 from pykubelet.api.generated.core import Container, ObjectReference, Pod, PodSpec, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
-from pykubelet.kubelet.config.config import NotificationMode, PodConfig
-from pykubelet.kubelet.config.sources import SourcesReady
+from pykubelet.kubelet.config.config import NotificationMode, PodConfig, SourcesReady
 from pykubelet.kubelet.types import PodOperation, PodUpdate
 from pykubelet.testing.virtual_time import ManualClock
 

@@ -13,7 +13,7 @@ import pytest
 from pykubelet.api.serializer import to_document
 from pykubelet.kinds.pod.features import KUBELET_OPTIONS
 from pykubelet.kinds.pod.validation import validate_pod_create
-from pykubelet.kubelet.config.static_pods import DecodedPods, ManifestOrigin, decode_pods, file_origin, url_origin
+from pykubelet.kubelet.config.file import DecodedPods, ManifestOrigin, decode_pods, file_origin, url_origin
 
 _CASES = json.loads((Path(__file__).parent / "vectors" / "static-pod.json").read_bytes())["cases"]
 _FILE = file_origin("/etc/manifests/web.yaml")

@@ -18,9 +18,9 @@ from pykubelet.api.generated.core import (
 )
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.status import conditions
+from pykubelet.kubelet.status.cache import ResizeConditions
 from pykubelet.kubelet.status.conditions import replace_or_append, with_transition_time
 from pykubelet.kubelet.status.normalize import equal_by_node, normalize_status
-from pykubelet.kubelet.status.resize import ResizeConditions
 from pykubelet.kubelet.status.sync import is_unchanged, merge_status, status_patch
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import ManualClock

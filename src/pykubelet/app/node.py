@@ -41,10 +41,11 @@ from pykubelet.kubelet.explain.explainer import PodExplainer
 from pykubelet.kubelet.housekeeping import Housekeeper, PodCleaners
 from pykubelet.kubelet.kubelet import Kubelet, SyncHandler
 from pykubelet.kubelet.lifecycle.admission import PodAdmission, PodAdmitHandler
+from pykubelet.kubelet.lifecycle.predicate import SysctlAllowlist, kernel_version, safe_sysctls
 from pykubelet.kubelet.metrics import PodCountCollector, RejectionCollector
 from pykubelet.kubelet.nodeshutdown.nodeshutdown_manager import NodeShutdownManager, shutdown_periods
-from pykubelet.kubelet.nodestatus.health import NodeHealth
 from pykubelet.kubelet.nodestatus.machine import MachineInfoReader
+from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
 from pykubelet.kubelet.pod.mirror_client import MirrorClient, MirrorReconciler, StaticPodRegistration
 from pykubelet.kubelet.pod_workers.pod_workers import PodWorkers
@@ -52,7 +53,6 @@ from pykubelet.kubelet.pod_workers.sync import PodEnvironment, PodSyncer, PodWor
 from pykubelet.kubelet.stats.metrics import MetricsCollector
 from pykubelet.kubelet.status.container_statuses import ReasonCache
 from pykubelet.kubelet.status.generate import StatusReporter
-from pykubelet.kubelet.sysctl import SysctlAllowlist, kernel_version, safe_sysctls
 from pykubelet.kubelet.volumemanager.filesystem import Mounter
 from pykubelet.runtimes.protocol import read_file_system
 

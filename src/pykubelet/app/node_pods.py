@@ -7,15 +7,13 @@ from pykubelet.aio.tasks import Runner, with_ready_event
 from pykubelet.app.node_dependencies import NodeDependencies
 from pykubelet.app.settings import CannotStart
 from pykubelet.kubelet.config.apiserver import ApiServerSource
-from pykubelet.kubelet.config.config import PodConfig
+from pykubelet.kubelet.config.config import PodConfig, SourceProblemReporter, SourceRunner, SourcesReady, StaticPodHold
 from pykubelet.kubelet.config.file import FileSource
 from pykubelet.kubelet.config.http import UrlSource
-from pykubelet.kubelet.config.sources import SourceProblemReporter, SourceRunner, SourcesReady, StaticPodHold
 from pykubelet.kubelet.explain.trail import TrailStatusObserver
 from pykubelet.kubelet.kubelet import SyncLoopInbox
-from pykubelet.kubelet.nodestatus.health import NodeHealth
 from pykubelet.kubelet.nodestatus.lease import NodeLease
-from pykubelet.kubelet.nodestatus.node_status import NodeStatusReporter, NodeStatusSources, OwnNode
+from pykubelet.kubelet.nodestatus.node_status import NodeHealth, NodeStatusReporter, NodeStatusSources, OwnNode
 from pykubelet.kubelet.nodestatus.setters import NodeStatusInputs, initial_node
 from pykubelet.kubelet.objectcache.cache_based_manager import CacheOptions
 from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses, ServiceList

@@ -17,8 +17,8 @@ from pykubelet.kubelet.kuberuntime.instrumented_services import (
     InstrumentedRuntime,
     RuntimeOperationMetrics,
 )
-from pykubelet.kubelet.nodestatus.health import RuntimeConditions
 from pykubelet.kubelet.nodestatus.machine import node_ip
+from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
 from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient
 from pykubelet.kubelet.prober.http_probe import HttpProbeClient as ProbeHttpDoor
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber

@@ -18,10 +18,10 @@ from pykubelet.kubelet.lifecycle.admission import PodAdmission
 from pykubelet.kubelet.pod.mirror_client import MirrorReconciler
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_workers.pod_workers import PodWorkers
-from pykubelet.kubelet.pod_workers.state import is_running
+from pykubelet.kubelet.pod_workers.state import is_active, is_running
 from pykubelet.kubelet.prober.prober_manager import ProberManager
 from pykubelet.kubelet.status.status_manager import StatusManager
-from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, Trail, UpdatePodOptions, is_active
+from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, Trail, UpdatePodOptions
 from pykubelet.runtimes.protocol import Runtime, RuntimeFailure, RuntimePod
 
 log = get_logger(__name__)

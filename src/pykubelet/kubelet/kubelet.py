@@ -19,11 +19,11 @@ from pykubelet.aio.queues import KeyedQueue
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid, is_mirror_pod, is_terminal, pod_label
-from pykubelet.kubelet.config.sources import SourcesReady
+from pykubelet.kubelet.config.config import SourcesReady
 from pykubelet.kubelet.housekeeping import Housekeeper
 from pykubelet.kubelet.kuberuntime.container_gc import PodContainerDeletor
 from pykubelet.kubelet.lifecycle.admission import PodAdmission
-from pykubelet.kubelet.nodestatus.health import NodeHealth
+from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 from pykubelet.kubelet.pleg.pleg import PodLifecycleChanges, PodLifecycleEventGenerator, PodLifecycleEventType
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_workers.pod_workers import PodWorkers

@@ -1,13 +1,9 @@
-"""Measures how long pods take to start, and statuses to arrive. StatusObserver, and a collector.
+"""Measures how long pods take to start, and statuses to reach the API server.
 
-A pod counts once, when the API server has taken the first status in which all its containers run, and only if they were
-started while this agent was there: after a restart nothing is counted again. What is counted is in `start_durations.py`.
+A pod counts once, when the API server accepts the first status in which all its containers run, and only if they
+started while this process ran: a restart of the kubelet counts nothing again.
 
-Upstream: pkg/kubelet/util/pod_startup_latency_tracker.go, PodStatusSyncDuration in pkg/kubelet/metrics/metrics.go
-
-How long a pod took to start, and how much of that was the node's doing.
-
-Pure. Upstream: pkg/kubelet/util/pod_startup_latency_tracker.go
+Upstream: pkg/kubelet/util/pod_startup_latency_tracker.go, pkg/kubelet/metrics/metrics.go
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,15 +21,14 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 Interval = tuple[float, float]
-"""From when to when, in seconds."""
+"""Start and end, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodStartupDuration:
-    """From a pod's creation until the API showed all its containers running, in seconds.
+    """Seconds from a pod's creation until the API showed all its containers running.
 
-    `sli` leaves out what images and init containers took; None for a pod with storage of others, for which nobody promises
-    anything.
+    `sli` excludes image pulls and init containers; None for pods with other than local storage, which the SLI excludes.
     """
 
     total: float
@@ -41,14 +36,14 @@ class PodStartupDuration:
 
 
 def running_since(status: PodStatus) -> datetime | None:
-    """When the last container of a pod was started; None if one does not run."""
+    """When the last container of a pod started; None unless all run."""
     running = [container.state.running for container in status.container_statuses]
     started = [state.started_at for state in running if state is not None and state.started_at]
     return max(map(parse_time, started)) if started and len(started) == len(running) else None
 
 
 def start_duration(pod: Pod, at: datetime, pulls: Iterable[Interval]) -> PodStartupDuration:
-    """How long a pod took that is shown running at this moment; `pulls` is when images were pulled for it."""
+    """How long a pod took that is now shown running; `pulls` are the intervals of its image pulls."""
     created = pod.metadata.creation_timestamp
     total = (at - parse_time(created)).total_seconds() if created else 0.0
     is_stateful = any(_is_of_others(volume) for volume in pod.spec.volumes)
@@ -58,7 +53,7 @@ def start_duration(pod: Pod, at: datetime, pulls: Iterable[Interval]) -> PodStar
 
 
 def covered_seconds(intervals: Iterable[Interval]) -> float:
-    """How long at least one of several things went on."""
+    """The length of the union of intervals."""
     covered, end = 0.0, float("-inf")
     for start, finish in sorted(intervals):
         covered += max(finish - max(start, end), 0.0)
@@ -67,7 +62,7 @@ def covered_seconds(intervals: Iterable[Interval]) -> float:
 
 
 def _init_seconds(pod: Pod) -> float:
-    """How long its init containers ran; those that go on beside the others are not waited for."""
+    """How long init containers ran, without sidecars, which the pod does not wait for."""
     sidecars = {container.name for container in pod.spec.init_containers if is_restartable_init_container(container)}
     seconds = 0.0
     for container in pod.status.init_container_statuses:
@@ -87,12 +82,12 @@ _START_BOUNDS = (
     *(480, 600, 900, 1200, 1800, 2700, 3600),
 )
 _SYNC_BOUNDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 20, 30, 45, 60)
-# Times in statuses are cut to whole seconds.
+# Statuses have whole seconds.
 _CUT = timedelta(seconds=1)
 
 
 class PodStartupLatencyTracker:
-    """What was measured on one node."""
+    """Tracks the pods of one node; a StatusObserver and a Prometheus collector."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock, self._begun_at = clock, clock.now()
@@ -104,17 +99,17 @@ class PodStartupLatencyTracker:
         self._synced = Histogram(_SYNC_BOUNDS)
 
     def pod_seen(self, uid: PodUid) -> None:
-        """A pod has come to this node."""
+        """Record when the kubelet first saw a pod."""
         if uid not in self._counted:
             self._seen.setdefault(uid, self._clock.monotonic())
 
     def image_pulled(self, uid: PodUid, began: float, ended: float) -> None:
-        """An image was pulled for a pod, from when to when on the monotonic clock."""
+        """Record an image pull for a pod, in seconds of the monotonic clock."""
         if uid not in self._counted:
             self._pulls.setdefault(uid, []).append((began, ended))
 
     def status_sent(self, pod: Pod, waited_seconds: float) -> None:
-        """The API took a status; `pod` is its answer."""
+        """Observe an accepted status; `pod` is the API's answer."""
         self._synced.observe(waited_seconds)
         uid = PodUid(pod.metadata.uid)
         if uid in self._counted or is_mirror_pod(pod) or (since := running_since(pod.status)) is None:
@@ -130,19 +125,19 @@ class PodStartupLatencyTracker:
                 self._sli.observe(took.sli)
 
     def status_not_sent(self, uid: PodUid, why: str) -> None:
-        """A status did not arrive; what is measured is when it does."""
+        """Ignored: the duration is measured when the status arrives."""
 
     def pod_forgotten(self, uid: PodUid) -> None:
-        """The status of this pod is no longer kept."""
+        """Forget a pod."""
         self._counted.discard(uid)
         self._pulls.pop(uid, None)
         self._seen.pop(uid, None)
 
     def status_refused(self, pod: Pod, why: str) -> None:
-        """A status was not accepted; that is not measured."""
+        """Ignored: an illegal status is not sent."""
 
     def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for."""
+        """Yield the metrics; Prometheus calls this for each scrape."""
         from prometheus_client.metrics_core import HistogramMetricFamily
 
         for name, what, histogram in (

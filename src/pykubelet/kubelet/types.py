@@ -1,4 +1,7 @@
-"""The values handed from station to station."""
+"""Values that the parts of the kubelet pass to each other: pod updates, worker options, probe results.
+
+Upstream: pkg/kubelet/types/pod_update.go, pkg/kubelet/pod_workers.go, pkg/kubelet/prober/results/results_manager.go
+"""
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum, StrEnum
@@ -7,12 +10,12 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from pykubelet.api.generated.core import Pod, PodStatus
-from pykubelet.api.pods import PodUid, is_terminal
+from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.protocol import RuntimePod
 
 
 class PodOperation(IntEnum):
-    """What an update says about its pods; the numbers are upstream's, RESTORE is from the seed."""
+    """What an update does to its pods; upstream's numbers, and RESTORE."""
 
     SET = 0
     ADD = 1
@@ -24,7 +27,7 @@ class PodOperation(IntEnum):
 
 
 class PodSource(StrEnum):
-    """Where pods come from. A test may use any other name."""
+    """The source of a pod. Tests may use other names."""
 
     FILE = "file"
     HTTP = "http"
@@ -33,7 +36,7 @@ class PodSource(StrEnum):
 
 
 class PodUpdate(Struct, frozen=True):
-    """Pods of one source and what happened to them. An ADD without pods says only that the source is ready."""
+    """An operation on pods of one source. An ADD without pods only says that the source is ready."""
 
     op: PodOperation
     source: str
@@ -41,7 +44,7 @@ class PodUpdate(Struct, frozen=True):
 
 
 class SyncPodType(IntEnum):
-    """Why a pod is synced; the numbers are upstream's."""
+    """Why a pod is synced; upstream's numbers."""
 
     SYNC = 0
     UPDATE = 1
@@ -50,12 +53,12 @@ class SyncPodType(IntEnum):
 
 
 def sync_type_name(number: int) -> str:
-    """The name of a sync type as logs show it; `unknown` for a number that is none."""
+    """The name of a sync type in logs; `unknown` for other numbers."""
     return SyncPodType(number).name.lower() if number in SyncPodType.__members__.values() else "unknown"
 
 
 def validated_sources(names: Iterable[str]) -> tuple[PodSource, ...]:
-    """The sources a configuration names: `*` means all at once, empty names are skipped, others are a ValueError."""
+    """The configured sources: `*` means all, empty names are skipped, unknown ones raise ValueError."""
     validated: list[PodSource] = []
     for name in names:
         if name == PodSource.ALL:
@@ -68,11 +71,11 @@ def validated_sources(names: Iterable[str]) -> tuple[PodSource, ...]:
 
 
 PodStatusFunc = Callable[[PodStatus], PodStatus]
-"""What whoever kills a pod wants its status to say: eviction, shutdown, preemption."""
+"""Changes the status of a pod that is killed: eviction, shutdown, preemption."""
 
 
 class KillPodOptions(Struct, frozen=True):
-    """How a pod is to be stopped. `grace_seconds` may only shorten what the pod and the API grant."""
+    """How to kill a pod. `grace_seconds` can only shorten the grace period of the pod and the API."""
 
     evict: bool = False
     grace_seconds: int | None = None
@@ -80,9 +83,9 @@ class KillPodOptions(Struct, frozen=True):
 
 
 class UpdatePodOptions(Struct, frozen=True):
-    """What a worker is asked to see to: a pod as it should be now, or one that only the runtime knows.
+    """Work for a pod worker: a desired pod, or a running pod that only the runtime knows.
 
-    The mirror of a static pod is no part of it: whoever needs it looks it up when it is needed.
+    It does not contain the mirror pod of a static pod; who needs that reads it from the pod manager.
     """
 
     type: SyncPodType
@@ -92,7 +95,7 @@ class UpdatePodOptions(Struct, frozen=True):
 
 
 class PodWorkerState(IntEnum):
-    """Where the worker of a pod is; it only ever goes forward."""
+    """The state of a pod worker; it only moves forward."""
 
     SYNC = 0
     TERMINATING = 1
@@ -100,21 +103,8 @@ class PodWorkerState(IntEnum):
     FINISHED = 3
 
 
-class PodAdmitResult(Struct, frozen=True):
-    """What admission says about a pod: no `reason`, it may start, once the `victims` are gone; else why it may not."""
-
-    reason: str = ""
-    message: str = ""
-    victims: tuple[Pod, ...] = ()
-
-    @property
-    def admitted(self) -> bool:
-        """Whether the pod may start."""
-        return not self.reason
-
-
 class ProbeType(StrEnum):
-    """Which probe of a container."""
+    """The three probes of a container."""
 
     LIVENESS = "liveness"
     READINESS = "readiness"
@@ -122,7 +112,7 @@ class ProbeType(StrEnum):
 
 
 class ProbeOutcome(StrEnum):
-    """What a probe found, thresholds counted."""
+    """The outcome of a probe, after its thresholds."""
 
     UNKNOWN = "unknown"
     SUCCESS = "success"
@@ -130,7 +120,7 @@ class ProbeOutcome(StrEnum):
 
 
 class ProbeResult(Struct, frozen=True):
-    """A probe's verdict on a container changed."""
+    """A changed outcome of one container's probe."""
 
     uid: PodUid
     container_id: str
@@ -140,7 +130,7 @@ class ProbeResult(Struct, frozen=True):
 
 
 class WaitStation(StrEnum):
-    """Where a pod may have to wait; it may be in several places at once."""
+    """Where a pod can wait; it may wait at several of them at once."""
 
     SOURCES = "sources"
     CLAIMS = "claims"
@@ -155,17 +145,10 @@ class WaitStation(StrEnum):
 
 
 class Trail(Protocol):
-    """Keeps what was decided about a pod, for people who ask why. Never waits, never raises, costs next to nothing."""
+    """Records decisions about pods for `why`. Its methods never wait and never raise."""
 
     def note(self, uid: PodUid, station: str, what: str, **facts: Any) -> None:
-        """A station decided something, or could not go on; the same again is only counted."""
+        """Record a decision, or why there was none; a repeated entry is only counted."""
 
     def waits(self, uid: PodUid, station: str, what: str, seconds: float | None = None) -> None:
-        """What the pod waits for now at this station, and how long at most; nothing if `what` is empty."""
-
-
-def is_active(pod: Pod, worker: PodWorkerState | None, own_phase: str) -> bool:
-    """Whether a pod counts: it has not ended, by the API's word or ours, or is still being stopped."""
-    if worker is not None and worker >= PodWorkerState.TERMINATED:
-        return False
-    return worker is PodWorkerState.TERMINATING or not (is_terminal(pod.status.phase) or is_terminal(own_phase))
+        """Set what the pod waits for at this station, and for how long at most; an empty `what` clears it."""

@@ -20,8 +20,8 @@ from pykubelet.api.pods import PodUid
 from pykubelet.client.manifests.last_known_good import ProblemBook, ProblemReporter
 from pykubelet.client.manifests.scanner import MAX_MANIFEST_BYTES, problem_text
 from pykubelet.kubelet.config.config import SourceChannel
+from pykubelet.kubelet.config.file import PodProvenance, ProvenanceTrail, decode_pods, url_origin
 from pykubelet.kubelet.config.merge import Pods
-from pykubelet.kubelet.config.static_pods import PodProvenance, ProvenanceTrail, decode_pods, url_origin
 from pykubelet.kubelet.types import PodOperation
 
 log = get_logger(__name__)

@@ -19,7 +19,7 @@ from pykubelet.api.generated.core import Event, Node, Pod
 from pykubelet.api.pods import PodUid, full_name, is_static_pod, pod_full_name
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import parse_time
-from pykubelet.kubelet.config.sources import SourceProblemReporter
+from pykubelet.kubelet.config.config import SourceProblemReporter
 from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, Explanation, PodSituation
 from pykubelet.kubelet.explain.terminating import blocked_by_finalizers
 from pykubelet.kubelet.explain.trail import EVENTS, PodTrails, TrailEntry, event_facts

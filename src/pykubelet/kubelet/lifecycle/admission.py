@@ -21,11 +21,16 @@ from pykubelet.api.pod_resources import qos_class
 from pykubelet.api.pods import PodUid, is_terminal, pod_label
 from pykubelet.api.serializer import to_document
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
-from pykubelet.kubelet.lifecycle.predicate import AdmissionNodeInfo, AllocatedResources, admit
-from pykubelet.kubelet.nodestatus.health import NodeHealth
+from pykubelet.kubelet.lifecycle.predicate import (
+    AdmissionNodeInfo,
+    AllocatedResources,
+    PodAdmitResult,
+    SysctlAllowlist,
+    admit,
+)
+from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 from pykubelet.kubelet.status.status_manager import StatusManager
-from pykubelet.kubelet.sysctl import SysctlAllowlist
-from pykubelet.kubelet.types import KillPodOptions, PodAdmitResult, SyncPodType, Trail, UpdatePodOptions, WaitStation
+from pykubelet.kubelet.types import KillPodOptions, SyncPodType, Trail, UpdatePodOptions, WaitStation
 
 log = get_logger(__name__)
 

@@ -1,31 +1,25 @@
-"""Whether a pod may start on this node, by which rule not, and who has to go for a critical one.
+"""Decides whether the node can admit a pod, and which pods a critical pod preempts.
 
-Pure. In: a pod and what is known of the node. Out: the first refusal, with reason and message as users see them, or
-the pods that a critical one pushes out. Upstream:
-pkg/kubelet/{eviction/eviction_manager,sysctl/allowlist,lifecycle/predicate,lifecycle/handlers}.go,
-pkg/kubelet/preemption/preemption.go, AdmissionCheck in pkg/scheduler/eventhandlers.go,
-pkg/security/apparmor/validate.go.
+Pure: takes a pod and what is known of the node; returns the first rejection with upstream's reason and message, or the
+preemption victims: as few as possible, the least important first, a guaranteed pod only if all others together are not
+enough. Allocated resources are kept as sums, so that admission costs the same however many pods there are; a pod counts
+from its admission until its last container stopped or its source dropped it, so that an edited manifest is not rejected
+because its predecessor still runs. A pod may set safe sysctls, and others that the administrator allows, but none of a
+namespace it shares with the host.
 
-Which pods have to go so that a critical one fits.
-
-Pure. In: what is missing, and who is on the node. Out: as few pods as possible, the least important first: a guaranteed
-pod goes only if all others together would not do. Upstream: pkg/kubelet/preemption/preemption.go.
-
-What the pods of a node take of it, kept as sums.
-
-Pure. One pod more or less costs the same, however many there are. Counts every pod from the moment it may run here until
-the last of its containers has stopped, or its source does not name it any more: an edited manifest must not be refused
-because its former self still runs. Upstream adds up all active pods at each admission (NodeInfo in
-pkg/scheduler/framework/types.go).
+Upstream: pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/lifecycle/handlers.go, pkg/kubelet/preemption/preemption.go,
+pkg/kubelet/sysctl/allowlist.go, pkg/kubelet/sysctl/safe_sysctls.go, pkg/kubelet/eviction/eviction_manager.go,
+pkg/scheduler/eventhandlers.go, pkg/security/apparmor/validate.go
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
 
-from pykubelet.api.generated.core import Node, Pod, Taint
+from pykubelet.api.generated.core import Node, Pod, PodSpec, Taint
 from pykubelet.api.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 from pykubelet.api.pods import (
     CPU,
@@ -46,8 +40,107 @@ from pykubelet.api.pods import (
 )
 from pykubelet.api.scheduling import is_tolerated, matches_node
 from pykubelet.api.serializer import to_document
-from pykubelet.kubelet.sysctl import SysctlAllowlist
-from pykubelet.kubelet.types import PodAdmitResult
+
+IPC, NET = "IPC", "Net"
+
+# The first kernel version in which each sysctl is namespaced.
+_SAFE = {
+    "kernel.shm_rmid_forced": (0, 0),
+    "net.ipv4.ip_local_port_range": (0, 0),
+    "net.ipv4.tcp_syncookies": (0, 0),
+    "net.ipv4.ping_group_range": (0, 0),
+    "net.ipv4.ip_unprivileged_port_start": (0, 0),
+    "net.ipv4.ip_local_reserved_ports": (3, 16),
+    "net.ipv4.tcp_keepalive_time": (4, 5),
+    "net.ipv4.tcp_fin_timeout": (4, 6),
+    "net.ipv4.tcp_keepalive_intvl": (4, 5),
+    "net.ipv4.tcp_keepalive_probes": (4, 5),
+    "net.ipv4.tcp_rmem": (4, 15),
+    "net.ipv4.tcp_wmem": (4, 15),
+}
+_IPC_NAMES = frozenset(
+    f"kernel.{name}"
+    for name in ("sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced", "shm", "msgmax", "msgmnb", "msgmni", "msg")
+)
+_MAX_LENGTH = 253
+_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_PATTERN = rf"({_SEGMENT}[\./])*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]"
+_SWAPPED = str.maketrans("./", "/.")
+
+
+class PodAdmitResult(Struct, frozen=True):
+    """The result of admission: without a `reason` the pod may start, once its `victims` have stopped."""
+
+    reason: str = ""
+    message: str = ""
+    victims: tuple[Pod, ...] = ()
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the pod was admitted."""
+        return not self.reason
+
+
+def safe_sysctls(kernel: tuple[int, int]) -> tuple[str, ...]:
+    """The sysctls that affect no other pod under a kernel of this version."""
+    return tuple(name for name, since in _SAFE.items() if kernel >= since)
+
+
+def kernel_version(release: str) -> tuple[int, int]:
+    """The first two numbers of a kernel release such as `6.1.0-13-amd64`; zeros if it has none."""
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+class SysctlAllowlist:
+    """The allowed sysctls: names, and prefixes that end in `*`.
+
+    ValueError for an invalid pattern, or one that is not namespaced.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._names: dict[str, str] = {}
+        self._prefixes: dict[str, str] = {}
+        for pattern in patterns:
+            if len(pattern) > _MAX_LENGTH or not re.fullmatch(_PATTERN, pattern):
+                raise ValueError(
+                    f'sysctl "{pattern}" must have at most {_MAX_LENGTH} characters and match regex {_PATTERN}'
+                )
+            name, star, _ = normal_name(pattern).partition("*")
+            namespace = _namespace(name)
+            if not namespace:
+                raise ValueError(f'the sysctls "{name}" are not known to be namespaced')
+            (self._prefixes if star else self._names)[name] = namespace
+
+    def refusal(self, spec: PodSpec) -> str:
+        """Why the pod's sysctls are not allowed; empty if they are."""
+        wanted = spec.security_context.sysctls if spec.security_context is not None else ()
+        shared = {namespace for namespace, is_shared in ((IPC, spec.host_ipc), (NET, spec.host_network)) if is_shared}
+        for sysctl in wanted:
+            name = normal_name(sysctl.name)
+            namespace = self._allowed(name)
+            if not namespace:
+                return f'"{name}" not allowlisted'
+            if namespace in shared:
+                return f'"{name}" not allowed with host {namespace} enabled'
+        return ""
+
+    def _allowed(self, name: str) -> str:
+        if name in self._names:
+            return self._names[name]
+        return next((namespace for prefix, namespace in self._prefixes.items() if name.startswith(prefix)), "")
+
+
+def normal_name(text: str) -> str:
+    """A sysctl name with dots as separators; in a name with slashes, dots within a part become slashes."""
+    separator = re.search(r"[./]", text)
+    return text if separator is None or separator[0] == "." else text.translate(_SWAPPED)
+
+
+def _namespace(name: str) -> str:
+    if name in _IPC_NAMES or name.startswith("fs.mqueue."):
+        return IPC
+    return NET if name.startswith("net.") else ""
 
 
 class _Share(Struct, frozen=True):
@@ -57,7 +150,7 @@ class _Share(Struct, frozen=True):
 
 
 class AllocatedResources:
-    """Who is on the node, and what is taken."""
+    """The admitted pods, and the sums of their requests and host ports."""
 
     def __init__(self) -> None:
         self._shares: dict[PodUid, _Share] = {}
@@ -65,7 +158,7 @@ class AllocatedResources:
         self._ports: dict[tuple[str, int], Counter[str]] = {}
 
     def put(self, pod: Pod) -> None:
-        """A pod is on the node now, or asks for something else than before."""
+        """Add or update a pod."""
         uid = PodUid(pod.metadata.uid)
         self.drop(uid)
         share = _Share(pod, tuple(pod_requests(pod).items()), host_ports(pod))
@@ -75,7 +168,7 @@ class AllocatedResources:
             self._ports.setdefault((port.protocol, port.port), Counter())[port.address] += 1
 
     def drop(self, uid: PodUid) -> None:
-        """A pod takes nothing any more; nothing happens if it did not."""
+        """Remove a pod, if it is there."""
         share = self._shares.pop(uid, None)
         if share is None:
             return
@@ -90,40 +183,39 @@ class AllocatedResources:
         return uid in self._shares
 
     def __len__(self) -> int:
-        """How many pods there are."""
         return len(self._shares)
 
     def used(self, resource: str) -> int:
-        """How much of a resource is asked for by all pods together."""
+        """The sum of all pods' requests of a resource."""
         return len(self._shares) if resource == PODS else self._used[resource]
 
     def is_port_taken(self, wanted: HostPort) -> bool:
-        """Whether a port is in use; one on all addresses is in the way of one on any."""
+        """Whether a host port is in use; a port on all addresses conflicts with one on any address."""
         taken = +self._ports.get((wanted.protocol, wanted.port), Counter())
         if wanted.address == EVERY_ADDRESS:
             return bool(taken)
         return wanted.address in taken or EVERY_ADDRESS in taken
 
     def pods(self) -> tuple[Pod, ...]:
-        """Everyone, in the order of admission."""
+        """The pods in the order of admission."""
         return tuple(share.pod for share in self._shares.values())
 
 
 Missing = Mapping[str, int]
-"""How much of each resource has to be freed."""
+"""How much of each resource preemption has to free."""
 
 
 class NoPreemptionVictims(Exception):
-    """Even without every pod that may go, it would not be enough."""
+    """All pods that may be preempted together would not free enough."""
 
 
 def qos_class_of(pod: Pod) -> str:
-    """The quality of service class of a pod, which the API server has computed unless the pod is static."""
+    """The QoS class of a pod; computed here for static pods, which the API server has not seen."""
     return pod.status.qos_class or qos_class(to_document(pod.spec))
 
 
 def preemption_victims(preemptor: Pod, others: Iterable[Pod], missing: Missing) -> tuple[Pod, ...]:
-    """The pods to kill; NoVictims if no set of them frees enough."""
+    """The pods to preempt; NoPreemptionVictims if no set of them frees enough."""
     kinds: dict[str, list[Pod]] = {BEST_EFFORT: [], BURSTABLE: [], GUARANTEED: []}
     for pod in others:
         if may_preempt(preemptor, pod):
@@ -131,7 +223,7 @@ def preemption_victims(preemptor: Pod, others: Iterable[Pod], missing: Missing) 
     best_effort, burstable, guaranteed = kinds.values()
     if left := _without(missing, [*best_effort, *burstable, *guaranteed]):
         raise NoPreemptionVictims(f"no set of running pods found to reclaim resources: {_shown(left)}")
-    # Each class gives only what the classes below it cannot.
+    # Each QoS class contributes only what the classes below it cannot.
     first = _nearest(guaranteed, _without(missing, [*best_effort, *burstable]))
     second = _nearest(burstable, _without(missing, [*best_effort, *first]))
     third = _nearest(best_effort, _without(missing, [*second, *first]))
@@ -139,7 +231,7 @@ def preemption_victims(preemptor: Pod, others: Iterable[Pod], missing: Missing) 
 
 
 def _nearest(pods: Sequence[Pod], missing: Missing) -> list[Pod]:
-    """Pods that together free what is missing, each time the one that comes nearest to what is still missing."""
+    """Pods that together free what is missing, each time the one that comes nearest to the rest."""
     candidates, chosen = list(pods), list[Pod]()
     while missing:
         best = min(candidates, key=lambda pod: (_distance(missing, pod), *_size(pod)))
@@ -150,13 +242,13 @@ def _nearest(pods: Sequence[Pod], missing: Missing) -> list[Pod]:
 
 
 def _without(missing: Missing, pods: Sequence[Pod]) -> Missing:
-    """What is still missing once these pods are gone."""
+    """What is still missing without these pods."""
     freed = [(name, needed - sum(_request(pod, name) for pod in pods)) for name, needed in missing.items()]
     return {name: needed for name, needed in freed if needed > 0}
 
 
 def _distance(missing: Missing, pod: Pod) -> float:
-    """How much would still be missing, each resource weighing the same."""
+    """How much would still be missing, with all resources weighted equally."""
     left = [(needed, needed - _request(pod, name)) for name, needed in missing.items()]
     return sum((rest / needed) ** 2 for needed, rest in left if rest > 0)
 
@@ -177,15 +269,15 @@ ADMITTED = PodAdmitResult()
 MEMORY_PRESSURE = "MemoryPressure"
 _OS_LABEL = "kubernetes.io/os"
 _MEMORY_PRESSURE_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
-# These come first, in this order; others follow by name.
+# These come first, in this order; the others follow by name.
 _FIRST_RESOURCES = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionNodeInfo:
-    """All that admission looks at. `node` is None while it is not known; `pressures` are conditions that hold now.
+    """What admission knows of the node. `node` is None while unknown; `pressures` are the conditions that hold.
 
-    `app_armor_error` says why profiles cannot be enforced here, `shutdown` why no pod starts any more.
+    `app_armor_error` says why profiles cannot be enforced, `shutdown` why no pod is admitted any more.
     """
 
     node: Node | None
@@ -198,7 +290,7 @@ class AdmissionNodeInfo:
 
 
 class InsufficientResource(Struct, frozen=True):
-    """A resource of which there is not enough."""
+    """A resource of which the node has too little left."""
 
     resource: str
     requested: int
@@ -211,7 +303,7 @@ class InsufficientResource(Struct, frozen=True):
         return self.requested - (self.capacity - self.used)
 
     def refusal(self) -> PodAdmitResult:
-        """The shortage as users see it."""
+        """The rejection, with upstream's text."""
         return PodAdmitResult(
             f"OutOf{self.resource}",
             f"Node didn't have enough resource: {self.resource}, requested: {self.requested}, used: {self.used}, "
@@ -220,13 +312,13 @@ class InsufficientResource(Struct, frozen=True):
 
 
 def admit(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:
-    """May this pod start? Pods that are counted in `occupancy` are the others."""
+    """Decide whether a pod may start beside the pods counted in `occupancy`."""
     verdict = ADMITTED
     for check in _CHECKS:
         found = check(pod, view)
         if not found.admitted:
             return found
-        # Nobody has to go for a pod that something later refuses.
+        # No pod is preempted for one that a later check rejects.
         verdict = found if found.victims else verdict
     return verdict
 
@@ -279,7 +371,7 @@ def _fit(pod: Pod, node: Node, occupancy: AllocatedResources) -> PodAdmitResult:
     if not is_critical_pod(pod):
         return short[0].refusal() if short else mismatch or ADMITTED
     if mismatch is not None or not short:
-        # To push others out would not help.
+        # Preemption would not help.
         return mismatch or ADMITTED
     try:
         chosen = preemption_victims(pod, occupancy.pods(), {one.resource: one.missing for one in short})
@@ -293,9 +385,9 @@ def _fit(pod: Pod, node: Node, occupancy: AllocatedResources) -> PodAdmitResult:
 
 
 def insufficient_resources(pod: Pod, node: Node, occupancy: AllocatedResources) -> Iterator[InsufficientResource]:
-    """Every resource of which the node has too little left for a pod, in the order in which they are reported.
+    """Every resource of which the node has too little left for a pod, in upstream's order.
 
-    A resource of somebody else's that the node does not have is not the node's to judge.
+    Extended resources that the node does not have at all are not checked.
     """
     capacity = amounts(node.status.allocatable)
     if len(occupancy) + 1 > capacity.get(PODS, 0):
@@ -326,7 +418,7 @@ def _predicate(name: str, description: str) -> PodAdmitResult:
 
 
 def _app_armor(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:
-    """Profiles are looked at before the pod has started; one that runs is let be."""
+    """Only pods that have not started are checked."""
     if pod.status.phase != "Pending":
         return ADMITTED
     profiles = tuple(app_armor_profiles(pod))

@@ -19,7 +19,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import ObjectReference, Pod, PodCondition, PodStatus
 from pykubelet.api.pods import SYSTEM_CRITICAL_PRIORITY, PodUid, pod_label
 from pykubelet.client.recorder import NORMAL, EventRecorder
-from pykubelet.kubelet.nodestatus.health import NodeHealth
+from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 from pykubelet.kubelet.status.conditions import replace_or_append
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import KillPodOptions, PodWorkerState

@@ -1,21 +1,18 @@
-"""Registers the node and keeps what the API shows of it true.
+"""Registers the node and keeps its status, health and own Node object current.
 
-In: facts of the machine, what is wrong with the node, its images; looked at every ten seconds, at once after `poke`, and
-ten times a second until the node is ready for the first time. Out: patches of the node's status where anything but
-heartbeats changed, or nothing was sent for about five minutes; and events, once a patch has arrived.
+`NodeHealth` holds what the sync loop, workers, admission and node status ask about the node. `OwnNode` is the Node
+object as the API server shows it. `NodeStatusReporter` builds the status every ten seconds, at once after `poke`, and
+ten times a second until the node is Ready for the first time; it sends a patch if anything but heartbeats changed, or
+nothing was sent for about five minutes, and records events after the patch succeeded.
 
-Upstream: pkg/kubelet/kubelet_node_status.go, fastStatusUpdateOnce in pkg/kubelet/kubelet.go
-
-This node's own object, as the API server shows it: what the node has and where it is.
-
-In: the watch of the one node. Out: the newest that was seen, or, before anything was, what the node would say of
-itself. Upstream: nodeLister, GetNode and getNodeAnyWay in pkg/kubelet/kubelet.go and kubelet_getters.go.
+Upstream: pkg/kubelet/kubelet_node_status.go, pkg/kubelet/kubelet_getters.go, pkg/kubelet/runtime.go
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from pykubelet.aio.backoff import Backoff, Random, Retries, system_random
 from pykubelet.aio.clock import Clock
@@ -26,8 +23,9 @@ from pykubelet.api.scheme import NODES
 from pykubelet.client.interface import Selection
 from pykubelet.client.recorder import NORMAL, EventRecorder
 from pykubelet.client.reflector import ListerWatcher, Reflector
-from pykubelet.kubelet.nodestatus.conditions import READY, find_condition, readiness_errors
-from pykubelet.kubelet.nodestatus.health import NodeHealth
+from pykubelet.kubelet.config.config import SourceProblemReporter, SourcesReady
+from pykubelet.kubelet.eviction.thresholds import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
+from pykubelet.kubelet.nodestatus.conditions import READY, NodePressures, NodeProblems, find_condition, readiness_errors
 from pykubelet.kubelet.nodestatus.machine import MachineInfoReader
 from pykubelet.kubelet.nodestatus.register import (
     NodeClient,
@@ -45,16 +43,109 @@ from pykubelet.kubelet.nodestatus.setters import (
     initial_node,
     updated_node,
 )
+from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
 from pykubelet.runtimes.protocol import Image, Images, RuntimeFailure
+
+_SHUTTING_DOWN = "node is shutting down"
+_NOT_ADMITTED = "Pod was rejected as the node is shutting down."
+
+
+class RuntimeConditions(Protocol):
+    """The conditions that a runtime reports of itself; an empty text means that all is well."""
+
+    def runtime_error(self) -> str:
+        """Why it cannot run containers."""
+
+    def network_error(self) -> str:
+        """Why pods get no network."""
+
+
+class NodeHealth:
+    """The health of one node."""
+
+    def __init__(
+        self,
+        *,
+        pleg: PodLifecycleEventGenerator,
+        sources: SourcesReady,
+        problems: SourceProblemReporter,
+        runtime: RuntimeConditions | None = None,
+    ) -> None:
+        self._pleg, self._sources, self._source_problems, self._runtime = pleg, sources, problems, runtime
+        self._pressures = NodePressures()
+        self._is_shutting_down = False
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call this, without waiting, when something changes that the node status should show at once."""
+        self._listeners.append(listener)
+
+    def note_pressures(self, conditions: Collection[str]) -> None:
+        """Set the pressure conditions that hold from now on."""
+        self._pressures = NodePressures(
+            memory=MEMORY_PRESSURE in conditions, disk=DISK_PRESSURE in conditions, pid=PID_PRESSURE in conditions
+        )
+        self._notify()
+
+    def note_shutdown(self) -> None:
+        """Mark the node as shutting down: it admits no pods and is not ready."""
+        self._is_shutting_down = True
+        self._notify()
+
+    def runtime_error(self) -> str:
+        """Why the runtime cannot be used; empty if it can."""
+        if error := self._pleg.health_error():
+            return f"PLEG is not healthy: {error}"
+        return self._runtime.runtime_error() if self._runtime is not None else ""
+
+    def network_error(self) -> str:
+        """Why pods get no network; empty if they do."""
+        return self._runtime.network_error() if self._runtime is not None else ""
+
+    def all_sources_ready(self) -> bool:
+        """Whether every source has delivered its pods, so that pods no source names may be removed."""
+        return self._sources.all_ready()
+
+    def problems(self) -> NodeProblems:
+        """What keeps the node from being ready."""
+        runtime, network = self.runtime_error(), self.network_error()
+        return NodeProblems(
+            runtime=(runtime,) if runtime else (),
+            network=(network,) if network else (),
+            shutdown=(_SHUTTING_DOWN,) if self._is_shutting_down else (),
+            warning=self._source_problems.warning(),
+        )
+
+    def pressures(self) -> NodePressures:
+        """Which resources the machine is short of."""
+        return self._pressures
+
+    def pressure_conditions(self) -> tuple[str, ...]:
+        """The types of the pressure conditions that hold."""
+        short = self._pressures
+        named = {MEMORY_PRESSURE: short.memory, DISK_PRESSURE: short.disk, PID_PRESSURE: short.pid}
+        return tuple(name for name, holds in named.items() if holds)
+
+    def shutdown_message(self) -> str:
+        """Why no pod is admitted any more; empty while pods are."""
+        return _NOT_ADMITTED if self._is_shutting_down else ""
+
+    def volumes_in_use(self) -> tuple[str, ...]:
+        """Volumes that must not be detached: none, because this node attaches none."""
+        return ()
+
+    def _notify(self) -> None:
+        for listener in self._listeners:
+            listener()
 
 
 class OwnNode:
-    """What is known of one node; a Sink of its own reflector. Without a client it is what it says of itself."""
+    """The Node object of this node, fed by its own reflector; without a client the initial one."""
 
     def __init__(self, *, initial: Node, client: ListerWatcher | None, clock: Clock) -> None:
         self._initial, self._shown = initial, None if client is not None else initial
         self.is_known = asyncio.Event()
-        """Set once the API server knows the node, at once if there is none."""
+        """Set once the API server has the node; at once without an API server."""
         if client is None:
             self.is_known.set()
         name = Selection(fields=f"metadata.name={initial.metadata.name}")
@@ -63,26 +154,26 @@ class OwnNode:
         )
 
     def shown(self) -> Node | None:
-        """The node as the API server last showed it."""
+        """The node as the API server last showed it; None before that."""
         return self._shown
 
     def node(self, name: str) -> Node:
-        """The same; NotFound if it was not seen yet, or is another one."""
+        """The node of this name; NotFound if it was not seen yet, or has another name."""
         if self._shown is None or self._shown.metadata.name != name:
             raise NotFound(f'node "{name}" not found')
         return self._shown
 
     def allocatable(self) -> Mapping[str, str]:
-        """What the node has for pods, by resource."""
+        """The node's allocatable resources."""
         return self.anyway().status.allocatable
 
     def host_ips(self) -> tuple[str, ...]:
-        """Its addresses, the preferred one first."""
+        """The node's addresses, the preferred one first."""
         addresses = self.anyway().status.addresses
         return tuple(one.address for one in addresses if one.type == "InternalIP")[:2]
 
     def anyway(self) -> Node:
-        """The node as it was last seen, or, before that, as it would say itself."""
+        """The node as last shown, or its initial object; admission must not depend on the API server."""
         return self._shown if self._shown is not None else self._initial
 
     def added(self, node: Node, /) -> None:
@@ -96,7 +187,7 @@ class OwnNode:
         self._shown = None
 
     def synced(self) -> None:
-        """Nothing depends on it: a node that is not there is registered by somebody else."""
+        """Ignored: registration creates a missing node."""
 
     async def run(self, ready: asyncio.Event) -> None:
         """Follow the node until cancelled; returns at once without a client."""
@@ -112,18 +203,18 @@ PERIOD = Backoff(first_seconds=10, limit_seconds=10, jitter=0.04)
 REGISTER = Backoff(first_seconds=0.1, limit_seconds=7)
 TRIES = 5
 TRY_SECONDS = 10.0
-"""One try must not outlast the period, whatever the server does."""
+"""The timeout of one attempt, shorter than the period."""
 FAST_SECONDS = 0.1
 FAST_PHASE_SECONDS = 120.0
 FIRST_RELIST_SECONDS = 10.0
-"""So long the first report waits for a look at the runtime: a node started anew is not broken for not having looked yet."""
+"""How long the first report waits for a relist of the runtime, so that a restart does not report NotReady."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatusSources:
-    """Where a reporter gets what it reports. `known_node` is the newest that a watch has seen, if there is one.
+    """The inputs of the node status. `known_node` returns the newest object a watch has seen, if any.
 
-    `first_relist`, if given, is set once the runtime has been looked at.
+    `first_relist`, if given, is set after the first relist of the runtime.
     """
 
     machine: MachineInfoReader
@@ -134,7 +225,7 @@ class NodeStatusSources:
 
 
 class NodeStatusReporter:
-    """Speaks for one node."""
+    """Registers one node and reports its status."""
 
     def __init__(
         self,
@@ -157,11 +248,11 @@ class NodeStatusReporter:
 
     @property
     def node(self) -> Node | None:
-        """The node as the API server last answered; None before it is registered."""
+        """The node as the API server last answered; None before registration."""
         return self._node
 
     def poke(self) -> None:
-        """Something has changed that the status should show: look at once."""
+        """Report at once, because something changed that the status should show."""
         self._wanted_now.set()
 
     async def run(self, ready: asyncio.Event) -> None:
@@ -179,7 +270,7 @@ class NodeStatusReporter:
             await self._pause(fast_until)
 
     async def register(self) -> None:
-        """Return when the API server knows the node."""
+        """Retry until the API server has the node."""
         retries = Retries(REGISTER, self._rand)
         while True:
             wanted, events = initial_node(self._settings, await self._situation())
@@ -191,7 +282,7 @@ class NodeStatusReporter:
             await asyncio.sleep(retries.next_delay_seconds())
 
     async def report(self) -> bool:
-        """Send the status if there is a reason to; whether all is said now."""
+        """Send the status if necessary; return whether the API server has it."""
         for attempt in range(TRIES):
             try:
                 async with asyncio.timeout(TRY_SECONDS):
@@ -202,7 +293,7 @@ class NodeStatusReporter:
                 log.warning("node status not sent", node=self._settings.name, cause=str(error))
             else:
                 return True
-        log.error("node status given up until the next period", node=self._settings.name, tries=TRIES)
+        log.error("node status not sent in this period", node=self._settings.name, tries=TRIES)
         return False
 
     async def _try_to_report(self, *, is_first: bool) -> None:
@@ -244,7 +335,7 @@ class NodeStatusReporter:
             return ()
 
     async def _pause(self, fast_until: float) -> None:
-        """Until the next period, a poke, or the moment the node could be ready for the first time."""
+        """Wait for the next period, a poke, or the moment the node may become ready for the first time."""
         ends_at = self._clock.monotonic() + PERIOD.delay_seconds(1, self._rand)
         while (left_seconds := ends_at - self._clock.monotonic()) > 0:
             is_fast = self._clock.monotonic() < fast_until and not self._shows_ready()
@@ -269,7 +360,7 @@ class NodeStatusReporter:
     def _tell(self, events: Sequence[NodeEvent]) -> None:
         for event in events:
             if event.reason == "Rebooted":
-                # The old boot id may be read again before our patch is seen.
+                # The watch may show the old boot ID again before our patch.
                 if self._has_told_reboot:
                     continue
                 self._has_told_reboot = True
@@ -284,5 +375,5 @@ class NodeStatusReporter:
 
 
 def node_reference(name: str) -> ObjectReference:
-    """Whom events about the node are about; its name stands for its UID, which nobody knows before it is registered."""
+    """The involved object of events about the node; its name stands in for the UID, as upstream."""
     return ObjectReference(kind="Node", name=name, uid=name)

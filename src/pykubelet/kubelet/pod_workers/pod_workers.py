@@ -17,11 +17,11 @@ from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.pods import PodUid
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
-from pykubelet.kubelet.config.sources import SourcesReady
+from pykubelet.kubelet.config.config import SourcesReady
 from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
 from pykubelet.kubelet.pleg.pod_cache import BEGINNING
 from pykubelet.kubelet.pod.pod_manager import PodManager
-from pykubelet.kubelet.pod_workers.state import PodStateMachine, SyncJob, WorkerDecision, uid_of
+from pykubelet.kubelet.pod_workers.state import PodStateMachine, SyncJob, WorkerDecision, is_active, uid_of
 from pykubelet.kubelet.pod_workers.sync import SyncFailed, SyncRunner
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import (
@@ -31,7 +31,6 @@ from pykubelet.kubelet.types import (
     Trail,
     UpdatePodOptions,
     WaitStation,
-    is_active,
 )
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 

@@ -1,30 +1,24 @@
-"""The life of every pod on this node: sync, terminating, terminated, finished.
+"""The state machine of pod workers: sync, terminating, terminated, finished.
 
-Pure: work, times and outcomes in; which workers to wake or to interrupt out. No state is ever left backwards. The pool
-carries out what is decided here. Upstream: UpdatePod, startPodSync, complete* and SyncKnownPods in
-pkg/kubelet/pod_workers.go.
+Pure: takes work, times and results; returns which workers to wake and which sync to interrupt. A state never moves
+back.
 
 | from | to | when |
 |---|---|---|
 | unknown | sync | first work |
-| unknown | terminated | first work shows a terminal phase, and the runtime is known to run nothing |
-| sync | terminating | deletion, terminal phase, kill, only the runtime knows it; SyncPod says it has ended; no longer desired |
+| unknown | terminated | first work shows a terminal phase, and the runtime runs nothing of the pod |
+| sync | terminating | deletion, terminal phase, kill, known to the runtime only; SyncPod reports the end; no longer desired |
 | terminating | terminated | SyncTerminatingPod succeeded |
 | terminating | unknown | SyncTerminatingRuntimePod succeeded, for a pod that only the runtime knew |
 | terminating | finished | the pod was never started |
 | terminated | finished | SyncTerminatedPod succeeded |
-| finished | unknown | no longer desired, or wanted anew under the same UID |
+| finished | unknown | no longer desired, or desired again under the same UID |
 
-Static pods of one full name take turns: the next starts when the one before has finished.
+Static pods with the same full name run one after the other: an edited manifest is a new pod with an old name, and both
+at once would compete for ports, paths and the mirror pod. They start in the order in which they were first seen.
+Upstream checks every ten seconds whether the name is free; here releasing the name wakes the next pod.
 
-Pure. An edited manifest is a new pod with an old name; both at once would fight over ports, paths and the mirror. Pods
-start in the order in which they were first seen. Upstream: allowStaticPodStart in pkg/kubelet/pod_workers.go, which
-looks again every ten seconds; here whoever frees a name asks `next_up` and wakes that pod.
-
-What is known about the worker of one pod, and what that means to others.
-
-Pure values. A record is replaced, never changed; `machine.py` decides by what. Upstream: podSyncStatus in
-pkg/kubelet/pod_workers.go.
+Upstream: pkg/kubelet/pod_workers.go
 """
 
 from collections.abc import Callable, Container
@@ -38,15 +32,15 @@ from pykubelet.kubelet.types import KillPodOptions, PodStatusFunc, PodWorkerStat
 from pykubelet.runtimes.protocol import ContainerState, RuntimePod
 
 SHORTEST_GRACE_SECONDS = 1
-"""Nobody gets less, so that zero can stand for "not decided yet"."""
+"""The shortest grace period, so that zero can mean "not decided yet"."""
 
 
 class PodSyncStatus(Struct, frozen=True, kw_only=True):
-    """Where a pod is in its life on this node. Times are on the monotonic clock; None says "not yet".
+    """The record of one pod's worker. Times are on the monotonic clock; None means "not yet".
 
-    `acknowledged` is set once the worker itself has seen that the pod is to end: from then on nothing is started.
-    `observed` says that the runtime has something of a pod that this worker may never have started. `pending` is
-    what the worker takes up next, `active` what it took up last.
+    `acknowledged` is set once the worker itself has seen the termination request: from then on nothing is started.
+    `observed` means that the runtime has something of a pod which this worker may never have started. `pending` is the
+    next work, `active` the last one taken.
     """
 
     full_name: str
@@ -66,7 +60,7 @@ class PodSyncStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> PodWorkerState:
-        """Which of the four it is."""
+        """The worker's state."""
         if self.finished:
             return PodWorkerState.FINISHED
         if self.terminated_at is not None:
@@ -75,7 +69,7 @@ class PodSyncStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def is_terminating(self) -> bool:
-        """Whether the pod was asked to end, whatever has come of it."""
+        """Whether termination was requested, in any later state too."""
         return self.terminating_at is not None
 
     @property
@@ -85,31 +79,31 @@ class PodSyncStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def is_started(self) -> bool:
-        """Whether the pod was ever let start."""
+        """Whether the pod was ever started."""
         return self.started_at is not None
 
     @property
     def pod(self) -> Pod | None:
-        """The pod as the worker was last told, if it was told of one at all."""
+        """The newest pod the worker received; None for a pod known to the runtime only."""
         if self.pending is not None and self.pending.pod is not None:
             return self.pending.pod
         return self.active.pod if self.active is not None else None
 
 
 def taken_up(record: PodSyncStatus, work: UpdatePodOptions) -> PodSyncStatus:
-    """The record once its worker has taken up `work`; how it is to be killed stays in the record itself."""
+    """The record after its worker took `work`; the kill options stay in the record itself."""
     return replace(record, pending=None, active=replace(work, kill=None))
 
 
 def replayed(record: PodSyncStatus) -> PodSyncStatus:
-    """The record with its last work to be done again, unless newer work is waiting or there was none."""
+    """The record with its last work pending again, unless newer work is pending or there was none."""
     return record if record.pending is not None else replace(record, pending=record.active)
 
 
 def effective_grace(recorded: int, pod: Pod | None, kill: KillPodOptions | None) -> int:
-    """How many seconds a pod gets to end: the least of what was recorded, the API says and the killer asks for.
+    """The grace period in seconds: the shortest of what was recorded, what the API says and what the kill asks for.
 
-    Zero in `recorded` stands for none. Without any of them it is what the pod's spec wishes.
+    Zero in `recorded` means none. Without any of them it is the grace period of the pod's spec.
     """
     asked = (pod.metadata.deletion_grace_period_seconds if pod else None, kill.grace_seconds if kill else None)
     grace, is_asked = recorded, False
@@ -128,20 +122,27 @@ def is_running(pod: RuntimePod) -> bool:
     )
 
 
+def is_active(pod: Pod, worker: PodWorkerState | None, own_phase: str) -> bool:
+    """Whether a pod has not terminated, according to the API, this node or its worker."""
+    if worker is not None and worker >= PodWorkerState.TERMINATED:
+        return False
+    return worker is PodWorkerState.TERMINATING or not (is_terminal(pod.status.phase) or is_terminal(own_phase))
+
+
 CanStart = Callable[[PodUid], bool]
-"""Whether a waiting pod may start at all: it is still known and was not asked to end."""
+"""Whether a waiting pod may start: it is known, and its termination was not requested."""
 
 
 class StaticPodQueue:
-    """Who holds each name and who waits for it."""
+    """The static pod that holds each full name, and those that wait for it."""
 
     def __init__(self) -> None:
         self._holders: dict[str, PodUid] = {}
-        # Ordered sets: a pod waits once, and leaves from anywhere.
+        # Dicts as ordered sets: a pod waits once, and can leave from anywhere.
         self._waiting: dict[str, dict[PodUid, None]] = {}
 
     def wait(self, full_name: str, uid: PodUid) -> None:
-        """A static pod was seen for the first time; it stands at the end of the line."""
+        """Append a newly seen static pod to the queue of its name."""
         self._waiting.setdefault(full_name, {})[uid] = None
 
     def try_start(self, full_name: str, uid: PodUid, can_start: CanStart) -> bool:
@@ -155,17 +156,17 @@ class StaticPodQueue:
         return True
 
     def next_up(self, full_name: str, can_start: CanStart) -> PodUid | None:
-        """The pod whose turn it is, if the name is free and anyone waits."""
+        """The next pod in the queue, if the name is free."""
         if full_name in self._holders:
             return None
         return next((uid for uid in self._waiting.get(full_name, ()) if can_start(uid)), None)
 
     def holder(self, full_name: str) -> PodUid | None:
-        """The static pod that was started under this name and has not finished."""
+        """The static pod that started under this name and has not finished."""
         return self._holders.get(full_name)
 
     def release(self, full_name: str, uid: PodUid) -> None:
-        """A pod has finished, or is forgotten: it neither holds the name nor waits for it."""
+        """Remove a finished or forgotten pod from the holders and the queue."""
         if self._holders.get(full_name) == uid:
             del self._holders[full_name]
         self._leave(full_name, uid)
@@ -178,9 +179,9 @@ class StaticPodQueue:
 
 
 class WorkerDecision(Struct, frozen=True):
-    """What follows from a transition: workers to wake, a sync to interrupt, and what has become of a pod.
+    """The result of a transition: workers to wake, a sync to interrupt, and what became of a pod.
 
-    `stopped` is a pod of which no container can run any more, `ended` one whose worker has nothing left to do.
+    Of the `stopped` pod no container can run any more; the worker of the `ended` pod has nothing left to do.
     """
 
     wake: tuple[PodUid, ...] = ()
@@ -193,7 +194,7 @@ IGNORED = WorkerDecision()
 
 
 class SyncJob(Struct, frozen=True):
-    """One sync to run: in which state, of what, and how long a pod that ends gets."""
+    """One sync to run: the worker's state, its work, and the grace period of a terminating pod."""
 
     uid: PodUid
     state: PodWorkerState
@@ -203,16 +204,16 @@ class SyncJob(Struct, frozen=True):
 
 
 class PodStateMachine:
-    """The records of all pods that workers know."""
+    """The records of all pods that have a worker."""
 
     def __init__(self) -> None:
         self.records: dict[PodUid, PodSyncStatus] = {}
         self.turns = StaticPodQueue()
         self.has_synced = False
-        """Whether the desired pods were named once; before that, a pod nobody knows may still come."""
+        """Whether the desired pods were listed once; before that, an unknown pod may still arrive."""
 
     def update(self, work: UpdatePodOptions, now: float, seen: RuntimePod | None = None) -> WorkerDecision:
-        """Take note of work for a pod. `seen` is what the runtime has of it, None if that is not known."""
+        """Record work for a pod. `seen` is what the runtime has of it, None if unknown."""
         uid, is_orphan = uid_of(work), work.pod is None
         if is_orphan and work.type is not SyncPodType.KILL:
             return IGNORED
@@ -224,7 +225,7 @@ class PodStateMachine:
             return IGNORED
         if is_orphan:
             record = replace(record, observed=True)
-            # Only the containers are known by now, unless the worker was told of the pod before.
+            # The runtime knows only the containers; the worker may have the pod from earlier work.
             if record.pod is not None:
                 work = replace(work, pod=record.pod, running=None)
         else:
@@ -235,7 +236,7 @@ class PodStateMachine:
         return self._queue(uid, record, work, now, is_orphan=is_orphan)
 
     def begin(self, uid: PodUid, now: float) -> SyncJob | None:
-        """The next sync of a pod, taken up by its worker; None if there is none, or it is not the pod's turn."""
+        """Take the next sync of a pod; None if there is none, or another pod holds its name."""
         record = self.records.get(uid)
         if record is None or record.finished or record.pending is None:
             return None
@@ -250,7 +251,7 @@ class PodStateMachine:
         return SyncJob(uid, record.state, work, record.grace_seconds, record.change_status)
 
     def complete(self, job: SyncJob, now: float, *, is_terminal: bool = False) -> WorkerDecision:
-        """A sync went well. `is_terminal` is SyncPod's word that the pod has come to its end."""
+        """Record a successful sync. `is_terminal` means that SyncPod found a terminal phase."""
         record = self.records.get(job.uid)
         if record is None:
             return IGNORED
@@ -264,7 +265,7 @@ class PodStateMachine:
         return WorkerDecision(wake=(job.uid,), stopped=job.uid)
 
     def replay(self, uid: PodUid) -> WorkerDecision:
-        """Have the last work of a pod done again."""
+        """Make the last work of a pod pending again."""
         record = self.records.get(uid)
         if record is None or record.finished:
             return IGNORED
@@ -272,15 +273,15 @@ class PodStateMachine:
         return WorkerDecision(wake=(uid,))
 
     def sync_known(self, desired: Container[PodUid], now: float) -> list[WorkerDecision]:
-        """Have every pod that is not desired come to its end, and forget those that have.
+        """Terminate every pod that is not desired, and forget the finished ones.
 
-        The caller starts desired pods anew that are not known afterwards.
+        The caller restarts desired pods that are unknown afterwards.
         """
         self.has_synced = True
         return [self.settle(uid, now, is_desired=uid in desired) for uid in tuple(self.records)]
 
     def settle(self, uid: PodUid, now: float, *, is_desired: bool) -> WorkerDecision:
-        """The same for one pod."""
+        """Do the same for one pod."""
         record = self.records.get(uid)
         if record is None or (is_desired and not record.restart_requested):
             return IGNORED
@@ -309,14 +310,14 @@ class PodStateMachine:
         if is_static_pod(pod):
             self.turns.wait(record.full_name, uid)
         if is_terminal(pod.status.phase) and seen is not None and not is_running(seen):
-            # It ended before this agent started: only what comes after the end is left to do.
+            # It ended before this process started: only the cleanup after termination is left.
             return replace(record, terminating_at=now, terminated_at=now, acknowledged=True)
         return record
 
     def _queue(
         self, uid: PodUid, record: PodSyncStatus, work: UpdatePodOptions, now: float, *, is_orphan: bool
     ) -> WorkerDecision:
-        """Make this the work to do next; it may turn the pod to its end."""
+        """Make this the pending work; it may turn the pod to termination."""
         was_terminating, old_grace = record.is_terminating, record.grace_seconds
         if not was_terminating:
             record = _turned(record, work, now, is_orphan=is_orphan)
@@ -324,7 +325,7 @@ class PodStateMachine:
             self.records[uid] = replace(record, pending=replace(work, kill=None))
             return WorkerDecision(wake=(uid,))
         if not record.is_started and not record.observed and _is_static(work):
-            # It waited for its turn: there is nothing to stop.
+            # It still waited for its name: there is nothing to stop.
             self.records[uid] = replace(record, terminated_at=now, acknowledged=True, finished=True, pending=None)
             return self._ended(uid, record)
         grace = effective_grace(old_grace, work.pod, work.kill)
@@ -349,7 +350,7 @@ class PodStateMachine:
         return self._ended(uid, self.records.pop(uid))
 
     def _ended(self, uid: PodUid, record: PodSyncStatus) -> WorkerDecision:
-        """A pod is done with: the next of its name may start."""
+        """Release the pod's name and wake the next static pod with it."""
         self.turns.release(record.full_name, uid)
         stopped = None if record.is_terminated else uid
         return WorkerDecision(wake=(uid, *self._next_up(record.full_name)), stopped=stopped, ended=uid)
@@ -363,7 +364,7 @@ class PodStateMachine:
 
 
 def uid_of(work: UpdatePodOptions) -> PodUid:
-    """Whom work is about."""
+    """The UID of the pod that work is about."""
     if work.pod is not None:
         return PodUid(work.pod.metadata.uid)
     if work.running is None:
@@ -376,7 +377,7 @@ def _is_static(work: UpdatePodOptions) -> bool:
 
 
 def _turned(record: PodSyncStatus, work: UpdatePodOptions, now: float, *, is_orphan: bool) -> PodSyncStatus:
-    """The record of a pod that ran so far, turned to its end if this work says so."""
+    """The record, set to terminating if this work asks for it."""
     if is_orphan or (work.pod is not None and work.pod.metadata.deletion_timestamp is not None):
         return replace(record, terminating_at=now, deleted=True)
     if work.pod is not None and is_terminal(work.pod.status.phase):

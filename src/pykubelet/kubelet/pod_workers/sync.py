@@ -26,7 +26,7 @@ from pykubelet.kubelet.kuberuntime.manager import KubeRuntimeManager
 from pykubelet.kubelet.kuberuntime.pod_actions import SyncResult, error_text, retry_at
 from pykubelet.kubelet.kuberuntime.termination import pod_from_runtime
 from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessageFiller
-from pykubelet.kubelet.nodestatus.health import NodeHealth
+from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 from pykubelet.kubelet.objectcache.secret_and_configmap_manager import PodReferences
 from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
 from pykubelet.kubelet.pleg.pod_cache import Moment

@@ -50,6 +50,7 @@ from pykubelet.kubelet.status.cache import (
     ApiView,
     KnownApiPods,
     PodDeletionSafety,
+    ResizeConditions,
     StatusApi,
     StatusObserver,
     StatusPodManager,
@@ -58,7 +59,6 @@ from pykubelet.kubelet.status.cache import (
 )
 from pykubelet.kubelet.status.conditions import is_true, replace_or_append, with_transition_time
 from pykubelet.kubelet.status.normalize import equal_by_node, normalize_status
-from pykubelet.kubelet.status.resize import ResizeConditions
 from pykubelet.kubelet.status.sync import StatusRetry, StatusSyncer
 
 

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pykubelet.api.generated.core import ObjectReference, Pod
-from pykubelet.kubelet.config.config import LIMIT, PodConfig, UpdateStream
-from pykubelet.kubelet.config.sources import SourcesReady
+from pykubelet.kubelet.config.config import LIMIT, PodConfig, SourcesReady, UpdateStream
 from pykubelet.kubelet.types import PodOperation, PodUpdate
 from pykubelet.testing.virtual_time import VirtualClock
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.config.static_pods import PodProvenance, ProvenanceTrail, file_provenance
+from pykubelet.kubelet.config.file import PodProvenance, ProvenanceTrail, file_provenance
 from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.testing.build import static_pod
 from pykubelet.testing.virtual_time import ManualClock

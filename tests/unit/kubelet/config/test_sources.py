@@ -2,7 +2,7 @@
 
 from pykubelet.api.generated.core import ObjectReference
 from pykubelet.client.manifests.last_known_good import SourceProblem
-from pykubelet.kubelet.config.sources import SourceProblemReporter
+from pykubelet.kubelet.config.config import SourceProblemReporter
 
 NODE = ObjectReference(kind="Node", name="node-1")
 

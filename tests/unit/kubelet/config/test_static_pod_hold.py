@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.config.sources import StaticPodHold
+from pykubelet.kubelet.config.config import StaticPodHold
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 
 POD = RuntimePod(uid=PodUid("uid"), namespace="default", name="web")
@@ -45,7 +46,7 @@ class Runtime:
     ],
 )
 async def test_source_starts_when_mirrors_are_known_or_do_not_matter(
-    runtime: Runtime, delivered_after: float | None, starts_after: float
+    runtime: Any, delivered_after: float | None, starts_after: float
 ) -> None:
     """Nothing is lost where nothing runs; an API server that is away is not waited for long."""
     source, delivered, ready = Source(), asyncio.Event(), asyncio.Event()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.client.manifests.scanner import MAX_MANIFEST_BYTES
-from pykubelet.kubelet.config.static_pods import DecodedPods, decode_pods, file_origin, static_pod_uid, url_origin
+from pykubelet.kubelet.config.file import DecodedPods, decode_pods, file_origin, static_pod_uid, url_origin
 
 _FILE = file_origin("/etc/manifests/web.yaml")
 _LEAVES = st.none() | st.booleans() | st.integers(0, 9) | st.text("ab", max_size=2)

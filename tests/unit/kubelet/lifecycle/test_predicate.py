@@ -18,11 +18,11 @@ from pykubelet.kubelet.lifecycle.predicate import (
     AdmissionNodeInfo,
     AllocatedResources,
     NoPreemptionVictims,
+    SysctlAllowlist,
     admit,
     insufficient_resources,
     preemption_victims,
 )
-from pykubelet.kubelet.sysctl import SysctlAllowlist
 from pykubelet.testing.build import container, pod
 
 NAMES = st.sampled_from("abcd")

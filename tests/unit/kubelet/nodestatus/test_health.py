@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kubelet.nodestatus.conditions import NodePressures, NodeProblems
-from pykubelet.kubelet.nodestatus.health import NodeHealth
+from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 
 
 class Around:

@@ -7,9 +7,9 @@ import pytest
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import Node
 from pykubelet.api.scheme import PODS
+from pykubelet.kubelet.lifecycle.predicate import kernel_version
 from pykubelet.kubelet.pod.mirror_client import MirrorClient, MirrorReconciler, StaticPodRegistration
 from pykubelet.kubelet.pod.pod_manager import PodManager
-from pykubelet.kubelet.sysctl import kernel_version
 from pykubelet.testing.build import node, pod, static_pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock

@@ -2,7 +2,7 @@
 
 from pykubelet.api.generated.core import PodCondition, PodStatus
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.status.resize import ResizeConditions
+from pykubelet.kubelet.status.cache import ResizeConditions
 from pykubelet.testing.build import pod
 from pykubelet.testing.virtual_time import ManualClock
 
