@@ -10,11 +10,11 @@ from pykubelet.api.errors import ApiError
 from pykubelet.api.generated.core import Node, NodeCondition, ObjectReference
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document, from_document
+from pykubelet.client.interface import Client
 from pykubelet.kubelet.nodestatus.conditions import NodePressures, NodeProblems
 from pykubelet.kubelet.nodestatus.lease import NodeLease
 from pykubelet.kubelet.nodestatus.machine import MachineInfo
 from pykubelet.kubelet.nodestatus.node_status import NodeStatusReporter, NodeStatusSources
-from pykubelet.kubelet.nodestatus.register import NodeClient
 from pykubelet.kubelet.nodestatus.setters import NodeStatusSettings
 from pykubelet.runtimes.protocol import Image
 from pykubelet.testing.memory_api import MemoryApi
@@ -71,7 +71,7 @@ class FailingApi(MemoryApi):
 class NodeWorld:
     """A machine, how it is, and what is told about it: the outer doors of a reporter and a lease."""
 
-    def __init__(self, settings: NodeStatusSettings = SETTINGS, client: NodeClient | None = None) -> None:
+    def __init__(self, settings: NodeStatusSettings = SETTINGS, client: Client | None = None) -> None:
         self.clock = VirtualClock()
         self.api = FailingApi(self.clock)
         self.facts = MACHINE

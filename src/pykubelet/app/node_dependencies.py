@@ -1,4 +1,4 @@
-"""What a node stands on: everything outside of it, and who it is."""
+"""What the parts of a node depend on: settings, client, runtime, clock, machine, trail and recorder."""
 
 import asyncio
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ from pykubelet.kubelet.nodestatus.setters import NodeStatusSettings
 from pykubelet.kubelet.volumemanager.filesystem import Mounter, SystemMounter
 
 COMPONENT = "kubelet"
-"""Who events come from: tools look for this word."""
+"""The component of events; tools search for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDependencies:
-    """Handed to every part that needs something of it."""
+    """The dependencies that many parts of a node share."""
 
     settings: NodeSettings
     about: NodeStatusSettings
@@ -51,7 +51,7 @@ class NodeDependencies:
 
     @property
     def reference(self) -> ObjectReference:
-        """Whom events about the node are about."""
+        """The involved object of events about the node."""
         return node_reference(self.name)
 
     @classmethod
@@ -66,7 +66,7 @@ class NodeDependencies:
         mounter: Mounter | None = None,
         signals: SignalReader | None = None,
     ) -> Self:
-        """Ground for a node, on this machine unless told otherwise; CannotStart for settings that cannot be."""
+        """The dependencies of a node, by default on this machine; CannotStart for invalid settings."""
         name, root = settings.node_name, settings.root_dir
         if errors := dns1123_subdomain_errors(name):
             raise CannotStart(f'the node cannot be called "{name}", choose another name: {errors[0]}')
@@ -105,7 +105,7 @@ class NodeDependencies:
 
 
 def make_root(settings: NodeSettings) -> None:
-    """The node's folder, for others not to look into; CannotStart if it cannot be made."""
+    """Create the node's private root directory; CannotStart if that fails."""
     make_private_folder(settings.root_dir, 0o750)
 
 

@@ -1,8 +1,8 @@
-"""`pykubelet node` as a program: a node for an API server, or on its own.
+"""`pykubelet node` as a program: joins a cluster or runs alone, until it is stopped.
 
-How its API server knows a node: by a bootstrap token once, by its certificate from then on.
+A node joins with a bootstrap token once, and with its client certificate from then on.
 
-Upstream: cmd/kubelet/app/server.go (buildKubeletClientConfig)
+Upstream: cmd/kubelet/app/server.go
 """
 
 import asyncio
@@ -33,19 +33,19 @@ from pykubelet.kubelet.stats.metrics import MetricsCollector
 
 
 class NodeConnection(NamedTuple):
-    """A node's API server, and the way to it."""
+    """A node's API server, and the client for it."""
 
     client: RestClient
     server: KnownApiServer
     is_node: bool
-    """Whether the API server knows it as the node, which may do less than others."""
+    """Whether the client authenticates as this node, which may do less than others."""
     requests: RestClientMetrics
 
 
 async def join_cluster(settings: NodeSettings, kubeconfig: Path, *, clock: Clock, stop: asyncio.Event) -> bool:
-    """Get the node a kubeconfig with a certificate if it has none; False if it is told to stop before that.
+    """Request a client certificate if the node has none; False if stopped before it got one.
 
-    CannotStart if it will not get one.
+    CannotStart if the request is denied or expires.
     """
     if settings.bootstrap_kubeconfig is None or not await needs_bootstrap(kubeconfig, clock):
         return True
@@ -76,13 +76,13 @@ async def _end(scope: asyncio.Timeout, stop: asyncio.Event) -> None:
 
 @asynccontextmanager
 async def connected(settings: NodeSettings, kubeconfig: Path, *, clock: Clock) -> AsyncIterator[NodeConnection]:
-    """The API server of a kubeconfig, for as long as the context lasts; the node's certificate is renewed meanwhile."""
+    """Connect to the API server of a kubeconfig while the context lasts; renews the client certificate."""
     access = read_rest_config(kubeconfig, clock)
     template, held = client_template(settings.node_name), await _certificate(access)
     renewed = RotatingCertificate(access.credentials, clock=clock)
     async with RestClient(replace(access, credentials=renewed), clock=clock) as client:
         runners: dict[str, Runner] = {}
-        # Somebody else's certificate, an administrator's say, is not for the node to renew.
+        # The node does not renew another client's certificate, such as an administrator's.
         is_node = held is not None and satisfies(held, template)
         if settings.rotate_certificates and is_node:
             files = CertificateStore(settings.root_dir / "pki", template.file_name)
@@ -95,17 +95,17 @@ async def connected(settings: NodeSettings, kubeconfig: Path, *, clock: Clock) -
 
 
 async def _certificate(access: RestConfig) -> x509.Certificate | None:
-    """The client certificate that a kubeconfig shows; None if it shows none that can be read."""
+    """The client certificate of a kubeconfig; None without a readable one."""
     try:
         pair = (await access.credentials.current()).pair
         return x509.load_pem_x509_certificate(pair.certificate) if pair else None
     except (CredentialError, ValueError):
-        # The client says so with each request.
+        # The client reports it with each request.
         return None
 
 
 def run(settings: NodeSettings, *, say: Say) -> None:
-    """Be a node until SIGINT or SIGTERM; containers go on running. CannotStart if that is not possible."""
+    """Run a node until SIGINT or SIGTERM; its containers keep running. CannotStart if it cannot start."""
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
@@ -126,7 +126,7 @@ def run(settings: NodeSettings, *, say: Say) -> None:
 
             await stack.enter_async_context(running({"announcement": announce}))
             if settings.page is not None:
-                # What only the page needs is nobody else's start.
+                # Imported here because only the page needs it.
                 from pykubelet.app.page import PageCluster, open_page
 
                 around = PageCluster(client=client, url=server.url if server is not None else "")

@@ -1,7 +1,4 @@
-"""What is known of a node when it is held against the CIS benchmark. Values only.
-
-Writes down what a node is run with, for who checks it: `node.json` in its folder.
-"""
+"""Writes `node.json`, the settings of a running node, for `pykubelet check`, and the facts it judges."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +20,7 @@ FILE = "node.json"
 
 
 class CisFile(StrEnum):
-    """Files that the benchmark speaks of, by what they are for."""
+    """The files of the CIS benchmark, by purpose."""
 
     SERVICE = "service file"
     KUBECONFIG = "kubeconfig"
@@ -33,7 +30,7 @@ class CisFile(StrEnum):
 
 
 class FileFacts(Struct, frozen=True, kw_only=True):
-    """A file: where it is, what others may do with it, whose it is."""
+    """The path, mode and owner of a file."""
 
     path: str
     mode: int
@@ -42,38 +39,38 @@ class FileFacts(Struct, frozen=True, kw_only=True):
 
 
 class NodeRecord(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a node wrote down of itself when it started; nothing secret."""
+    """The settings a node started with; nothing secret."""
 
     node_name: str
     runtime: str
     address: str = ""
     port: int = 0
-    """Of its own API; 0: it has none."""
+    """The port of the kubelet's API; 0 if it has none."""
     kubeconfig: str = ""
     client_authority: str = ""
-    """The file of whom it lets in by certificate, if that is one of its own."""
+    """The file with the authority of client certificates, if it is the node's own."""
     has_client_authority: bool = False
     asks_api_server: bool = False
-    """Whether an API server decides who may do what; else whoever is let in may do everything."""
+    """Whether the API server authorizes requests; else every authenticated client may do everything."""
     key: str = ""
-    """The file of the private key that its API serves with."""
+    """The file with the private key of the kubelet's API."""
     rotate_certificates: bool = True
     idle_seconds: float = 0.0
-    """After so long a stream over which nothing is said is ended; 0: never."""
+    """After this time an idle stream is closed; 0: never."""
     event_burst: int = 0
-    """So many events about one object are told at once; 0: any number."""
+    """The burst of events about one object; 0: unlimited."""
     pod_max_pids: int = 0
     limits_pids: bool = False
-    """Whether the runtime can enforce that."""
+    """Whether the runtime enforces that limit."""
     seccomp_default: bool = False
 
 
 class ServerFacts(Struct, frozen=True, kw_only=True):
-    """How the node's API answers somebody without credentials."""
+    """How the kubelet's API answers a client without credentials."""
 
     anonymous_code: int
     weak_cipher: str = ""
-    """A cipher that should not be, yet was agreed on; empty if none was."""
+    """A weak cipher that the server accepted; empty if it accepted none."""
     valid_until: datetime
 
 
@@ -84,7 +81,7 @@ class CisFacts(Struct, frozen=True, kw_only=True):
     files: Mapping[CisFile, FileFacts]
     server: ServerFacts | None
     owner: tuple[int, int]
-    """User and group of the node's folder: beside root, whose its files may be."""
+    """User and group of the root directory: besides root, the expected owners of its files."""
     hostname: str
     service_text: str = ""
     now: datetime
@@ -92,7 +89,7 @@ class CisFacts(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListeningAddress:
-    """What a node has found out about itself by the time it starts; without a listener it has no API of its own."""
+    """What a node knows of itself when it starts; `listener` is None without an API of its own."""
 
     listener: NodeListener | None
     runtime: RuntimeParts
@@ -100,7 +97,7 @@ class ListeningAddress:
 
 
 def node_record(settings: NodeSettings, opened: ListeningAddress) -> NodeRecord:
-    """What there is to know."""
+    """The record of a node with these settings."""
     listener, runtime = opened.listener, opened.runtime
     return NodeRecord(
         node_name=settings.node_name,
@@ -122,7 +119,7 @@ def node_record(settings: NodeSettings, opened: ListeningAddress) -> NodeRecord:
 
 
 def write_record(root: Path, record: NodeRecord) -> None:
-    """Write it; CannotStart if that is not possible."""
+    """Write the record; CannotStart if that fails."""
     try:
         write_private(root / FILE, msgspec.json.encode(record))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The node's own API put together: where it listens, whom it lets in, what it shows."""
+"""Composes the kubelet's API: its listener, certificates, authorization and handlers."""
 
 import asyncio
 import socket
@@ -40,13 +40,13 @@ from pykubelet.kubelet.stats.provider import StatsProvider
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeListener:
-    """Where the node's API listens; nobody answers yet. `address` is how others reach it."""
+    """The listening socket of the kubelet's API, not served yet. `address` is how others reach it."""
 
     listener: socket.socket
     tls: ssl.SSLContext
     address: str
     knows_clients: bool
-    """Whether somebody may be let in by a certificate."""
+    """Whether client certificates are accepted."""
 
     @property
     def port(self) -> int:
@@ -55,7 +55,7 @@ class NodeListener:
 
 
 class KnownApiServer(NamedTuple):
-    """The API server of a node as the node's own API sees it: its URL, and who vouches for its clients."""
+    """The node's API server: its URL, and the authority of its clients."""
 
     url: str
     client_authority: PemSource | None
@@ -65,7 +65,7 @@ class KnownApiServer(NamedTuple):
 async def open_listener(
     settings: NodeSettings, *, server: KnownApiServer | None, clock: Clock
 ) -> AsyncIterator[NodeListener]:
-    """The socket of the node's API, for as long as the context lasts; CannotStart if it is not to be had."""
+    """Open the socket of the kubelet's API while the context lasts; CannotStart if that fails."""
     listener = await asyncio.to_thread(_open, settings, server or KnownApiServer("", None), clock)
     with listener.listener:
         yield listener
@@ -90,7 +90,7 @@ def _open(settings: NodeSettings, server: KnownApiServer, clock: Clock) -> NodeL
 
 
 def own_renewal(listener: NodeListener, settings: NodeSettings, *, clock: Clock) -> SelfSignedRenewal:
-    """Makes the node's own certificate anew before it ends; connections from then on get it."""
+    """Renews the self-signed certificate before it expires; new connections get the new one."""
     names = (listener.address, settings.node_name)
     return SelfSignedRenewal(settings.root_dir / "pki", names, changed=listener.tls.load_cert_chain, clock=clock)
 
@@ -98,7 +98,7 @@ def own_renewal(listener: NodeListener, settings: NodeSettings, *, clock: Clock)
 def serving_certificate(
     listener: NodeListener, settings: NodeSettings, *, client: Client, clock: Clock
 ) -> CertificateManager:
-    """Has the API server sign the certificate that the node's API shows; connections from then on get it."""
+    """Requests the serving certificate from the API server and renews it; new connections get it."""
     template = serving_template(settings.node_name, [listener.address, settings.node_name])
     files = CertificateStore(settings.root_dir / "pki", template.file_name)
     return CertificateManager(
@@ -117,7 +117,7 @@ async def serving_node_api(
     explainer: PodExplainer,
     collectors: Iterable[MetricsCollector] = (),
 ) -> AsyncIterator[None]:
-    """The node's API answers, for as long as the context lasts."""
+    """Serve the kubelet's API while the context lasts."""
     parts, clock, client, counts = deps.runtime, deps.clock, deps.client, ServerRequestMetrics()
     reviewer = (
         ApiServerAccessReviewer(api=client, node_name=deps.name, clock=clock)

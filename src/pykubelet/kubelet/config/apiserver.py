@@ -1,10 +1,10 @@
-"""Pods that the API server has bound to this node.
+"""The API server source: pods that are bound to this node.
 
-In: the watch of pods with `spec.nodeName` of this node, once the node is known there. Out: one SET with the first list, then
-ADD and REMOVE of just the pods that changed (PodConfig finds out what changed about them). Changes that come in
-faster than PodConfig takes them are collected, the newest state of each pod counting.
+Watches pods with `spec.nodeName` of this node once the API server has the node. Sends one SET with the first list, then
+ADD and REMOVE of just the changed pods; upstream sends a SET of all pods for each change. Changes that arrive faster
+than PodConfig takes them are merged to the newest state of each pod.
 
-Upstream: pkg/kubelet/config/apiserver.go, which sends a SET of all pods at each change.
+Upstream: pkg/kubelet/config/apiserver.go
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = get_logger(__name__)
 
 
 class ApiPodBuffer:
-    """Changes on their way from the watch to PodConfig: the newest of each UID. A Sink of the reflector."""
+    """Merges watched changes until PodConfig takes them: the newest object of each UID. A reflector Sink."""
 
     def __init__(self) -> None:
         self._present: dict[str, Pod] = {}
@@ -49,7 +49,7 @@ class ApiPodBuffer:
         self._note()
 
     async def take(self) -> tuple[tuple[PodOperation, Pods], ...]:
-        """What to send now, in order; waits for a change, at first for the first complete list."""
+        """Wait for a change, at first for the complete list, and return the messages to send, in order."""
         await self._changed.wait()
         self._changed.clear()
         present, self._present = tuple(self._present.values()), {}
@@ -57,7 +57,7 @@ class ApiPodBuffer:
         if self._is_first:
             self._is_first = False
             return ((PodOperation.SET, present),)
-        # A pod recreated under its name: the old one must go before the new one comes.
+        # For a recreated pod the old one is removed before the new one is added.
         messages = ((PodOperation.REMOVE, gone), (PodOperation.ADD, present))
         return tuple((op, pods) for op, pods in messages if pods)
 
@@ -72,7 +72,7 @@ class ApiServerSource:
     def __init__(
         self, *, client: ListerWatcher, node_name: str, node_known: asyncio.Event, channel: SourceChannel, clock: Clock
     ) -> None:
-        """`node_known` is set once the API server knows the node; before that, pods could not be admitted."""
+        """`node_known` is set once the API server has the node; before that, pods could not be admitted."""
         self._node_name, self._node_known, self._channel = node_name, node_known, channel
         self._pending = ApiPodBuffer()
         self._reflector = Reflector(
@@ -84,7 +84,7 @@ class ApiServerSource:
         )
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Follow until cancelled; `ready` is set once the first list is known."""
+        """Follow the pods until cancelled; `ready` is set after the first list."""
         await self._node_known.wait()
         log.info("watching pods", node=self._node_name)
         async with asyncio.TaskGroup() as tasks:

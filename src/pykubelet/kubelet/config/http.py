@@ -1,11 +1,11 @@
-"""Pods from a URL, asked every 20 s; the only door here to an HTTP client.
+"""The URL source: static pods from a URL, polled every 20 seconds.
 
-In: a URL and the headers to send. Out: a SET of all its pods, whenever the answer changes and makes sense. Anything else
-than 200 with a body in good order leaves the pods as they are and is a problem. Bodies and header values are never logged
-or reported, nor the parts of the URL that may hold a secret; at most a value that a field may not have.
+Sends a SET of all its pods whenever a valid answer changes. Anything but a 200 with a valid body is a problem and
+leaves the pods as they are: an empty body too, since an explicit empty list is a PodList without items. A 304 is
+supported, redirects to another host are refused, and every document of the body counts. Bodies, header values and the
+secret parts of the URL are never logged or reported.
 
-Upstream: pkg/kubelet/config/http.go. On purpose otherwise: an empty body is an accident, not an empty list (that is a
-PodList without items); an unchanged answer may be a 304; redirects to another host are refused; all documents count.
+Upstream: pkg/kubelet/config/http.go
 """
 
 import asyncio
@@ -28,19 +28,19 @@ log = get_logger(__name__)
 
 PERIOD_SECONDS = 20.0
 TIMEOUT_SECONDS = 10.0
-"""For one poll, redirects and body included."""
+"""For one poll with redirects and body."""
 REDIRECT_LIMIT = 10
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 LOUD_FAILURES = 3
-"""So many failures in a row are told; one more says that the rest will not be, unless at debug level."""
+"""How many failures in a row are logged at info level."""
 
 
 class _FailedError(Exception):
-    """The poll gave no pods; says why, without secrets."""
+    """A poll that returned no pods; the message contains no secrets."""
 
 
 class UrlSource:
-    """Polls one URL."""
+    """Polls one URL for static pods."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class UrlSource:
         period_seconds: float = PERIOD_SECONDS,
         allow_references: bool = False,
     ) -> None:
-        """Each header may have several values. ValueError if the URL is not one of HTTP."""
+        """Each header may have several values. ValueError for anything but an HTTP URL."""
         self._url = URL(url)
         if self._url.scheme not in {"http", "https"} or not self._url.host:
             raise ValueError("the manifest URL needs the scheme http or https, and a host")
@@ -71,8 +71,8 @@ class UrlSource:
         self._failures = 0
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Poll until cancelled; `ready` is set after the first poll, whatever it gave."""
-        # A session of its own keeps no cookies: each poll is like the first.
+        """Poll until cancelled; `ready` is set after the first poll, whatever its result."""
+        # A separate session without cookies: each poll is like the first.
         async with aiohttp.ClientSession(
             cookie_jar=aiohttp.DummyCookieJar(), skip_auto_headers={"Accept", "Accept-Encoding"}
         ) as session:
@@ -91,19 +91,19 @@ class UrlSource:
             await self._channel.send(PodOperation.SET, pods)
             self._sent = pods
         if self._failures:
-            log.info("pods were read from the URL again", url=self._where)
+            log.info("pods read from the URL again", url=self._where)
         self._failures = 0
         self._tell("")
 
     def _note_failure(self, message: str) -> None:
         if self._failures < LOUD_FAILURES:
-            log.info("failed to read pods from the URL", url=self._where, error=message)
+            log.info("pods not read from the URL", url=self._where, error=message)
         elif self._failures == LOUD_FAILURES:
             log.info(
-                "failed to read pods from the URL; from now on said at debug level", url=self._where, error=message
+                "pods not read from the URL; further failures are logged at debug level", url=self._where, error=message
             )
         else:
-            log.debug("failed to read pods from the URL", url=self._where, error=message)
+            log.debug("pods not read from the URL", url=self._where, error=message)
         self._failures += 1
         self._tell(message)
 
@@ -112,7 +112,7 @@ class UrlSource:
         self._stories.tell((PodUid(pod.metadata.uid), PodProvenance(self._where, problem)) for pod in self._sent or ())
 
     async def _pods_now(self, session: aiohttp.ClientSession) -> Pods:
-        """The pods the URL names now."""
+        """Poll the URL and decode its pods."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 body = await self._body_now(session)
@@ -132,11 +132,11 @@ class UrlSource:
         decoded = await asyncio.to_thread(
             decode_pods, body, origin=self._origin, node_name=self._node_name, allow_references=self._allow_references
         )
-        # One bad item refuses the whole body, as upstream: half a list would remove the other half.
+        # One bad item invalidates the whole body, as upstream: half a list would remove the other half.
         self._body, self._pods, self._refusal = body, decoded.pods, problem_text(decoded.problems)
 
     async def _body_now(self, session: aiohttp.ClientSession) -> bytes:
-        """The body the URL has now, redirects followed."""
+        """Poll the body of the URL, following redirects."""
         url = self._url
         headers = self._headers.copy()
         if self._etag:
@@ -166,7 +166,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _redirected(url: URL, location: str) -> URL:
-    """Where a redirect leads; headers may hold a secret, so only within the host and never out of TLS."""
+    """The target of a redirect: same host, and never from TLS to plain HTTP, because headers may contain secrets."""
     target = url.join(URL(location))
     if target.host != url.host or target.scheme not in {url.scheme, "https"}:
         raise _FailedError("a redirect to another host is refused")
@@ -174,7 +174,7 @@ def _redirected(url: URL, location: str) -> URL:
 
 
 def _reason(error: Exception) -> str:
-    """What went wrong, in words that cannot hold a part of the answer or of the headers."""
+    """Why a poll failed, without any part of the answer or of the headers."""
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect: {error.os_error.strerror or type(error.os_error).__name__}"
     if isinstance(error, OSError) and error.strerror:

@@ -1,17 +1,10 @@
-"""Merges one message of a source into the pods known from it.
+"""Merges one message of a source into the stored pods of that source.
 
-In: the stored pods of the source by UID, and the message. Out: a `Merged` that says what was added, changed and
-removed, and which entries to store. A message costs what it carries: ADD, UPDATE, DELETE, REMOVE and RESTORE look only
-at the pods in it; SET carries everything its source has and is compared as a whole.
+Pure: returns what was added, changed and removed, and which entries to store. A message costs what it carries: all
+operations but SET look only at their own pods. Pods are frozen: a changed pod is a new value that shares its unchanged
+parts. RESTORE existed until 1.18 and is kept, see `merge_update`.
 
-Upstream: pkg/kubelet/config/config.go (podStorage.merge). RESTORE was there until 1.18 and is kept; see `merge_update`.
-
-What an incoming pod changes about the one already known under its UID.
-
-In: the pod as stored and the pod as its source sends it now. Out: the kind of difference, and the pod to store.
-Pods are frozen, so a stored pod is never touched: a changed one is a new value that shares every unchanged part.
-
-Upstream: pkg/kubelet/config/config.go (checkAndUpdatePod).
+Upstream: pkg/kubelet/config/config.go
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,23 +21,23 @@ from pykubelet.kubelet.types import PodOperation, PodUpdate
 
 
 class PodDifference(Enum):
-    """What kind of change an incoming pod is."""
+    """How an incoming pod differs from the stored one."""
 
     NONE = auto()
     STATUS = auto()
-    """Only the status: the node knows better and will correct it."""
+    """Only the status changed; the kubelet corrects it."""
     UPDATE = auto()
-    """What shall run has changed."""
+    """What should run changed."""
     DELETION = auto()
-    """What shall run has changed, and the pod is being deleted."""
+    """What should run changed, and the pod is being deleted."""
 
 
 def compare_pods(existing: Pod, incoming: Pod) -> tuple[PodDifference, Pod]:
-    """How `incoming` differs from `existing`, and the pod to store from now on.
+    """How `incoming` differs from `existing`, and the pod to store.
 
-    Name, namespace, UID, owners, finalizers and creation time stay as they were first seen; the generation moves only
-    together with a real change. Annotations that the node wrote itself are kept. The resource version moves with
-    whatever moves, unlike upstream: the status manager must tell which of two objects is newer.
+    Name, namespace, UID, owners, finalizers and creation time stay as first seen; the generation moves only with a real
+    change. Annotations that the kubelet wrote are kept. The resource version always moves, unlike upstream: the status
+    manager needs it to find the newer of two objects.
     """
     if not _differs(existing, incoming):
         if _same(existing.status, incoming.status):
@@ -66,7 +59,7 @@ def compare_pods(existing: Pod, incoming: Pod) -> tuple[PodDifference, Pod]:
 
 
 def _differs(existing: Pod, incoming: Pod) -> bool:
-    """Whether anything differs that decides what shall run; cheap questions first."""
+    """Whether anything differs that decides what should run; cheap comparisons first."""
     old, new = existing.metadata, incoming.metadata
     return not (
         old.deletion_grace_period_seconds == new.deletion_grace_period_seconds
@@ -78,7 +71,7 @@ def _differs(existing: Pod, incoming: Pod) -> bool:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equality that is free for two views of one value, the usual case for a manifest read again."""
+    """Equality that is free for the same object, the usual case for a manifest read again."""
     return left is right or bool(left == right)
 
 
@@ -98,12 +91,12 @@ Pods = tuple[Pod, ...]
 
 
 class MergeResult(Struct, frozen=True, kw_only=True):
-    """What a message changed. A pod is in one of the lists, except where a message names a UID twice."""
+    """What a message changed. A pod is in one of the lists, except if a message names a UID twice."""
 
     stored: Mapping[str, Pod] = {}
     """The entries to store, by UID."""
     replaces: bool = False
-    """Whether `stored` is all the source has now; otherwise it goes on top of what there was, less `removes`."""
+    """Whether `stored` is all the source has; otherwise it is added to the old entries without `removes`."""
     removes: Pods = ()
     adds: Pods = ()
     updates: Pods = ()
@@ -111,22 +104,21 @@ class MergeResult(Struct, frozen=True, kw_only=True):
     reconciles: Pods = ()
     restores: Pods = ()
     duplicates: Pods = ()
-    """Dropped: an earlier pod of the same message has the same name and namespace."""
+    """Dropped pods: an earlier pod of the same message has the same name and namespace."""
 
 
 NOTHING = MergeResult()
 
 
 def merge_update(stored: Mapping[str, Pod], update: PodUpdate, *, source: str, seen_at: str) -> MergeResult:
-    """What `update` changes about `stored`, the pods of `source`; neither is touched.
+    """What `update` changes about `stored`, the pods of `source`; neither is modified.
 
-    The operation only says how to read the list of pods; what comes out is decided by comparison, so an ADD of a known
-    pod may come out as an update, a graceful deletion, or nothing. A pod seen for the first time is stamped with
-    its source and with `seen_at`.
+    The operation only says how to read the list of pods; the result is decided by comparison: an ADD of a known pod may
+    become an update, a graceful deletion, or nothing. A new pod is annotated with its source and with `seen_at`.
 
-    RESTORE brings pods remembered from an earlier run (of the API source, before the API server answers). Pods
-    unknown so far are stored and come out as restores; a known one is left alone, because what its source said in this
-    run is newer. It does not count as hearing from the source: the first SET does, and it removes what is gone.
+    RESTORE brings pods remembered from an earlier run, before the API server answers. Unknown pods are stored and
+    returned as restores; known ones are left alone, because their source is newer. It does not make the source ready:
+    the first SET does, and removes what is gone.
     """
     match update.op:
         case PodOperation.SET:
@@ -142,7 +134,7 @@ def merge_update(stored: Mapping[str, Pod], update: PodUpdate, *, source: str, s
 
 
 def stored_after(stored: dict[str, Pod], merged: MergeResult) -> dict[str, Pod]:
-    """The pods of the source once `merged` is applied; `stored` is given up to it and may be changed in place."""
+    """The pods of the source after `merged` is applied; `stored` may be modified in place."""
     if merged.replaces:
         return dict(merged.stored)
     stored.update(merged.stored)
@@ -196,7 +188,7 @@ def _applied(stored: Mapping[str, Pod], pods: Pods, source: str, seen_at: str, *
 
 def _restored(stored: Mapping[str, Pod], pods: Pods, source: str, seen_at: str) -> MergeResult:
     unique, duplicates = _unique(pods)
-    # A pod that was stamped in the earlier run keeps that stamp: it is still when the node first saw it.
+    # A pod annotated in the earlier run keeps the time at which the node first saw it.
     restored = {
         pod.metadata.uid: _annotated(
             pod, {CONFIG_SOURCE: source, CONFIG_SEEN: pod.metadata.annotations.get(CONFIG_SEEN, seen_at)}
@@ -223,7 +215,7 @@ def _unique(pods: Pods) -> tuple[Pods, Pods]:
 
 
 def _known(stored: Mapping[str, Pod], pods: Pods) -> Pods:
-    """The stored pods whose UIDs are named, each once."""
+    """The stored pods with these UIDs, each once."""
     uids = dict.fromkeys(pod.metadata.uid for pod in pods)
     return tuple(stored[uid] for uid in uids if uid in stored)
 

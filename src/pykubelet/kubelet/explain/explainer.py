@@ -1,11 +1,7 @@
-"""Explains the pods of a node: finds everything that is known of one and has it judged.
+"""Explains what a pod waits for, from the node's own knowledge or from the API server alone.
 
-In: a name, from whoever asks the node's API. Out: an `Explanation`. Looks through the workers, so it costs a little for each
-pod of the node; people ask, not programs. Upstream has nothing like it.
-
-Explains a pod from the API server alone: it has no node, or its node does not tell.
-
-In: the pod, the events about it, its node. Out: a `Situation` whose trail are the events. Pure.
+An explanation reads the records of all workers, so it costs a little for each pod of the node; people ask, not
+programs. Upstream has nothing like it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +28,7 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def explain_from_api(pod: Pod, events: Iterable[Event], *, node_problem: str, now: datetime) -> Explanation:
-    """What can be said of a pod without asking its node."""
+    """Explain a pod without asking its node: it has none, or the node does not answer."""
     entries = event_trail(events)
     seen = PodSituation(
         pod=pod, status=pod.status, now=now, entries=entries, is_from_node=False, node_problem=node_problem
@@ -50,20 +46,20 @@ def explain_from_api(pod: Pod, events: Iterable[Event], *, node_problem: str, no
 
 
 def with_api_finalizers(told: Explanation, pod: Pod) -> Explanation:
-    """What a node told, with what only the API knows: the finalizers that a pod has now."""
+    """A node's explanation with the pod's current finalizers, which only the API knows."""
     if told.waits_for.step is not BlockingStep.FINALIZER:
         return told
     return replace(told, waits_for=blocked_by_finalizers(pod))
 
 
 def event_trail(events: Iterable[Event]) -> tuple[TrailEntry, ...]:
-    """Events as entries of a trail, the newest last."""
+    """Events as trail entries, the newest last."""
     entries = [_entry(event) for event in events]
     return tuple(sorted(entries, key=lambda entry: entry.last_at or entry.at))
 
 
 def node_problem(node: Node | None) -> str:
-    """Why nothing can be expected of a node; empty if nothing is known against it."""
+    """Why a node cannot do anything; empty if it seems well."""
     if node is None:
         return "there is no such node"
     ready = next((one for one in node.status.conditions if one.type == "Ready"), None)
@@ -90,19 +86,19 @@ def _entry(event: Event) -> TrailEntry:
 
 
 class ExplainedWorkers(Protocol):
-    """What is known of the worker of a pod."""
+    """The record of a pod's worker; PodSyncStatus, which is above this package."""
 
     @property
     def state(self) -> PodWorkerState:
-        """Where it is."""
+        """The worker's state."""
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, unless only the runtime knows it."""
+        """The pod; None if only the runtime knows it."""
 
 
 class PodExplainer:
-    """Answers why a pod is where it is."""
+    """Explains the pods of one node."""
 
     def __init__(
         self,
@@ -119,9 +115,9 @@ class PodExplainer:
         self._trail, self._problems, self._clock = trail, problems, clock
 
     def explain(self, namespace: str, name: str) -> Document | None:
-        """The document of an Explanation; None if the node has nothing to say about such a pod.
+        """The document of an Explanation; None if the node knows nothing about such a pod.
 
-        A static pod may be called as its manifest calls it.
+        A static pod may be named as in its manifest.
         """
         for known in (name, f"{name}-{self._node_name.lower()}"):
             pod = self._pods.pod_by_name(namespace, known) or self._ending(full_name(known, namespace))
@@ -171,7 +167,7 @@ class PodExplainer:
         return self._situation(former) if former is not None and former is not pod else None
 
     def _ending(self, name: str) -> Pod | None:
-        """A pod of this name that ends; its source may not name it any more."""
+        """A terminating pod of this name, which its source may no longer name."""
         for record in self._records.values():
             pod = record.pod
             if (

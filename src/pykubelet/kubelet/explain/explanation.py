@@ -1,7 +1,4 @@
-"""The values around the question why a pod is where it is: what is known, and the answer.
-
-A `Situation` is what a node, or whoever only has the API server, knows of a pod; an `Explanation` is what a person is told.
-"""
+"""The values of `why`: what is known of a pod, what blocks it, and the explanation."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -15,7 +12,7 @@ from pykubelet.kubelet.types import PodWorkerState
 
 
 class BlockingStep(StrEnum):
-    """What a pod may wait for; programs may compare it."""
+    """The step that blocks a pod; a stable name for programs."""
 
     NOTHING = "nothing"
     ENDED = "ended"
@@ -45,7 +42,7 @@ class BlockingStep(StrEnum):
 
 
 class Blocked(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The one thing that a pod waits for, what would unblock it, since when, and until when if that is known."""
+    """The one thing that a pod waits for, what would unblock it, since when, and until when if known."""
 
     step: BlockingStep
     what: str
@@ -55,7 +52,7 @@ class Blocked(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class PodSituation(Struct, frozen=True, kw_only=True):
-    """All that is known of a pod. `entries` and `waiting` are its trail; without a node, the events about it."""
+    """Everything known of a pod. `entries` and `waiting` are its trail; without a node, the events about it."""
 
     pod: Pod
     status: PodStatus
@@ -63,13 +60,13 @@ class PodSituation(Struct, frozen=True, kw_only=True):
     entries: tuple[TrailEntry, ...] = ()
     waiting: tuple[TrailWait, ...] = ()
     worker: PodWorkerState | None = None
-    """Where its worker is, of a node that has one."""
+    """The state of its worker, if the node has one."""
     is_from_node: bool = True
-    """Whether the node itself says so; else only what the API shows is known."""
+    """Whether the node itself was asked; else only the API's view is known."""
     node_problem: str = ""
-    """Why nothing can be expected of the node."""
+    """Why the node cannot do anything."""
     holder: "PodSituation | None" = None
-    """The static pod that has this one's name and has to end first."""
+    """The static pod of the same name that has to end first."""
 
     def at(self, station: str) -> TrailWait | None:
         """What the pod waits for at a station."""
@@ -80,7 +77,7 @@ class PodSituation(Struct, frozen=True, kw_only=True):
         return next((one for one in self.waiting if one.station.startswith(f"{station}/")), None)
 
     def newest(self, *whats: str, container: str = "", said: str = "") -> TrailEntry | None:
-        """The newest entry of one of these words, about a container and beginning so, if that is asked for."""
+        """The newest entry with one of these texts, optionally about a container and with this beginning."""
         return next(self._matching(whats, container, said), None)
 
     def _matching(self, whats: tuple[str, ...], container: str, said: str) -> Iterator[TrailEntry]:
@@ -91,7 +88,7 @@ class PodSituation(Struct, frozen=True, kw_only=True):
 
 
 class Explanation(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a person who asks why is told; `told_by` is the node, or empty if only the API server was asked."""
+    """The answer of `why`; `told_by` is the node, or empty if only the API server was asked."""
 
     namespace: str
     name: str
@@ -102,4 +99,4 @@ class Explanation(Struct, frozen=True, rename="camel", omit_defaults=True):
     told_by: str = ""
     trail: tuple[TrailEntry, ...] = ()
     left_out: int = 0
-    """So many entries of the trail are missing after the first few."""
+    """How many trail entries are missing after the first few."""

@@ -1,6 +1,6 @@
-"""What a pod that is to end waits for: a hook, a deaf container, volumes, the API, a finalizer.
+"""What a terminating pod waits for: hooks, containers, volumes, the API or finalizers.
 
-In: a `Situation`. Out: `Blocked`, or nothing if the pod is not to end. Pure.
+Pure: takes a `PodSituation`; returns `Blocked`, or None if the pod is not terminating.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ _FORCE = "kubectl delete pod {} -n {} --grace-period=0 --force has the API forge
 
 
 def blocked_by_termination(seen: PodSituation) -> Blocked | None:
-    """The step that its end has come to."""
+    """The termination step that the pod has reached."""
     is_deleted = seen.pod.metadata.deletion_timestamp is not None
     if seen.is_from_node:
         if seen.worker is PodWorkerState.TERMINATING:
@@ -55,7 +55,7 @@ def _stopping(seen: PodSituation) -> Blocked:
         )
     known = (*seen.status.init_container_statuses, *seen.status.container_statuses)
     running = [one.name for one in known if one.state.running is not None]
-    # Of one whose source does not name it any more there may be no status.
+    # A pod that its source no longer names may have no status.
     running = running if known else [one.name for one in seen.pod.spec.containers]
     names = (
         f"{'container' if len(running) == 1 else 'containers'} {', '.join(running)}" if running else "its containers"
@@ -86,9 +86,9 @@ def _clearing(seen: PodSituation) -> Blocked:
 
 
 def _forgotten(seen: PodSituation) -> Blocked:
-    """Nothing of it runs any more, and the API still has it."""
+    """The step of a pod that has stopped and is still in the API."""
     note = seen.newest(SENT, NOT_SENT, DONE)
-    # Of a node only the first sight of them is known; but what it had the API forget is held by nothing else.
+    # The node knows only the first version of the finalizers; but nothing else keeps a pod that it deleted.
     if (note is not None and note.what == DONE) or (not seen.is_from_node and seen.pod.metadata.finalizers):
         return blocked_by_finalizers(seen.pod)
     if note is not None and note.what == NOT_SENT:
@@ -103,7 +103,7 @@ def _forgotten(seen: PodSituation) -> Blocked:
 
 
 def blocked_by_finalizers(pod: Pod) -> Blocked:
-    """A pod that has ended, and that only its finalizers keep in the API."""
+    """The step of an ended pod that only its finalizers keep in the API."""
     named = ", ".join(pod.metadata.finalizers)
     return Blocked(
         BlockingStep.FINALIZER,
@@ -114,7 +114,7 @@ def blocked_by_finalizers(pod: Pod) -> Blocked:
 
 
 def _deletion_time(pod: Pod) -> datetime | None:
-    """When the grace that the API gives is over."""
+    """When the grace period of the API ends."""
     text = pod.metadata.deletion_timestamp
     return parse_time(text) if text else None
 

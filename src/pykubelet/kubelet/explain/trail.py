@@ -1,19 +1,15 @@
-"""Every decision about a pod, in order, and what the pod waits for now: what `why` and the page show.
+"""Trails: the decisions about each pod and what it waits for, shown by `why` and the page.
 
-Stations write through the `Trail` Protocol of `agent.flow`. Bounded in both directions: so many entries per pod, of which
-the first, how it came here, are kept, and so many pods, of which the ones nobody wrote about for longest are dropped.
-Upstream has nothing like it.
-
-Writes on the trails of pods what passes by: events about them, hooks of theirs, statuses sent.
-
-Each stands where something goes on anyway, so that those who do it need not know of trails.
+The kubelet's parts write through the `Trail` Protocol. Trails are bounded: per pod the first few entries are kept and
+later ones dropped from the middle, and the least recently written pods are dropped. Three wrappers record events, hooks
+and statuses where these pass anyway, so that their producers need not know of trails. Upstream has nothing like it.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -22,35 +18,36 @@ from pykubelet.api.generated.core import ContainerState, LifecycleHandler, Objec
 from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.client.recorder import AnnotatingRecorder
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
+from pykubelet.kubelet.status.cache import StatusObserver
 from pykubelet.kubelet.types import Trail, WaitStation
 
 EVENTS = "events"
-"""The station of what was told as an event."""
+"""The station of recorded events."""
 STATUS = "status"
 SENT, NOT_SENT, DONE = "sent", "not sent", "done, the pod may go"
-"""What may become of a status."""
+"""What can become of a status."""
 
 ENTRIES_PER_POD = 50
-"""A pod that starts writes about fifteen; what repeats is counted, so this reaches back far."""
+"""A starting pod writes about fifteen entries, and repeated ones are only counted."""
 PODS = 5000
-"""More than a node runs at once, so that pods that ended are remembered for a while."""
-# Of the entries of a pod, one in so many is kept for its beginning.
+"""More pods than a node runs at once, so that ended pods are remembered for a while."""
+# The first fifth of a pod's entries is kept.
 _BEGINNING = 5
-# What a container that crashes again and again writes in one round.
+# The number of entries that one round of a crash loop writes.
 _LOOK_BACK = 8
-# A probe may say ten kilobytes, and say them differently each time.
+# The output of a probe may have ten kilobytes and differ each time.
 _LONGEST_FACT = 500
 
 
 def event_facts(involved: ObjectReference, message: str) -> dict[str, str]:
-    """What an event says: its message, and the container it is about, if it is about one."""
+    """The facts of an event: its message, and the container it is about, if any."""
     # spec.containers{name}
     container = involved.field_path.partition("{")[2].removesuffix("}") if involved.field_path else ""
     return {"container": container, "said": message} if container else {"said": message}
 
 
 class TrailEntry(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """One decision. The same one again soon makes no new entry: `times` and `last_at` tell."""
+    """One decision; repetitions are counted in `times`, the last one is at `last_at`."""
 
     at: datetime
     station: str
@@ -60,12 +57,12 @@ class TrailEntry(Struct, frozen=True, gc=False, rename="camel", omit_defaults=Tr
     last_at: datetime | None = None
 
     def fact(self, name: str) -> str:
-        """One of the facts; empty if it is not among them."""
+        """The value of a fact; empty if there is none."""
         return next((value for known, value in self.facts if known == name), "")
 
 
 class TrailWait(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """What a pod waits for, since when, and until when at most if that is known."""
+    """What a pod waits for, since when, and until when at most if known."""
 
     since: datetime
     station: str
@@ -81,7 +78,7 @@ class _PodTrail:
 
 
 class PodTrails:
-    """The trails of all pods; owned by one loop."""
+    """The trails of all pods; implements `Trail`."""
 
     def __init__(self, *, clock: Clock, pods: int = PODS, entries_per_pod: int = ENTRIES_PER_POD) -> None:
         self._clock, self._pods, self._entries_per_pod = clock, pods, entries_per_pod
@@ -89,11 +86,11 @@ class PodTrails:
         self._heard: Callable[[PodUid], None] = _nobody
 
     def on_news(self, heard: Callable[[PodUid], None]) -> None:
-        """Have somebody hear about whom something was said; a hint, which must be taken at once."""
+        """Call this with the pod of every new entry; it must not wait."""
         self._heard = heard
 
     def note(self, uid: PodUid, station: str, what: str, **facts: Any) -> None:
-        """A station decided something; facts become text at once, so that nothing is kept alive by them."""
+        """Record a decision; facts become text at once, so that a trail keeps no objects alive."""
         trail, now = self._trail(uid), self._clock.now()
         entries = trail.entries
         told = tuple([(name, str(value)[:_LONGEST_FACT]) for name, value in facts.items()])
@@ -101,7 +98,7 @@ class PodTrails:
         for place in range(len(entries) - 1, max(len(entries) - _LOOK_BACK, 0) - 1, -1):
             known = entries[place]
             if known.what == what and known.facts == told and known.station == station:
-                # The newest is always the last.
+                # The newest entry is always the last.
                 del entries[place]
                 entries.append(TrailEntry(known.at, station, what, known.facts, known.times + 1, now))
                 return
@@ -111,10 +108,10 @@ class PodTrails:
             trail.left_out += 1
 
     def waits(self, uid: PodUid, station: str, what: str, seconds: float | None = None) -> None:
-        """What the pod waits for at a station; the same again keeps its beginning."""
+        """Set what the pod waits for at a station; repeating it keeps its start time."""
         self._heard(uid)
         if not what:
-            # Most of what is said here; and a pod that nobody wrote about waits for nothing.
+            # The most frequent call; a pod without a trail waits for nothing.
             if trail := self._trails.get(uid):
                 trail.waiting.pop(station, None)
             return
@@ -125,7 +122,7 @@ class PodTrails:
             waiting[station] = TrailWait(now, station, what, until)
 
     def entries(self, uid: PodUid) -> tuple[TrailEntry, ...]:
-        """What was decided about a pod, in the order in which it was last said."""
+        """The entries of a pod, in the order in which they were last repeated."""
         trail = self._trails.get(uid)
         return tuple(trail.entries) if trail is not None else ()
 
@@ -135,12 +132,12 @@ class PodTrails:
         return trail.left_out if trail is not None else 0
 
     def waiting(self, uid: PodUid) -> tuple[TrailWait, ...]:
-        """What a pod waits for now, what it waits for longest first."""
+        """What a pod waits for now, the longest wait first."""
         trail = self._trails.get(uid)
         return tuple(sorted(trail.waiting.values(), key=lambda one: one.since)) if trail is not None else ()
 
     def __len__(self) -> int:
-        """How many pods have a trail."""
+        """The number of pods with a trail."""
         return len(self._trails)
 
     def _trail(self, uid: PodUid) -> _PodTrail:
@@ -155,11 +152,11 @@ class PodTrails:
 
 
 def _nobody(_: PodUid) -> None:
-    """Nobody listens."""
+    """The default listener."""
 
 
 class TrailEventRecorder:
-    """Tells of events as another recorder does; those about pods are on their trails. An AnnotatingRecorder."""
+    """Wraps a recorder; events about pods also go to their trails."""
 
     def __init__(self, recorder: AnnotatingRecorder, trail: Trail) -> None:
         self._recorder, self._trail = recorder, trail
@@ -178,7 +175,7 @@ class TrailEventRecorder:
 
 
 class TrailHookRunner(HandlerRunner):
-    """Runs hooks; while one runs, its pod waits for it."""
+    """Runs lifecycle hooks and records the pod's wait for each."""
 
     def __init__(self, trail: Trail, **parts: Any) -> None:
         super().__init__(**parts)
@@ -194,27 +191,11 @@ class TrailHookRunner(HandlerRunner):
             self._trail.waits(uid, station, "")
 
 
-class DownstreamStatusObserver(Protocol):
-    """Hears what becomes of statuses."""
-
-    def status_sent(self, pod: Pod, waited_seconds: float, /) -> None:
-        """The API took a status."""
-
-    def status_not_sent(self, uid: PodUid, why: str, /) -> None:
-        """The API did not take a status."""
-
-    def pod_forgotten(self, uid: PodUid, /) -> None:
-        """The status of this pod is no longer kept."""
-
-    def status_refused(self, pod: Pod, why: str, /) -> None:
-        """A status was not accepted."""
-
-
 class TrailStatusObserver:
-    """Notes what becomes of statuses, and has another StatusObserver hear it too."""
+    """Records the results of sending statuses, and passes them to another StatusObserver."""
 
-    def __init__(self, observer: DownstreamStatusObserver, trail: Trail, *, pod_uid: Callable[[str], PodUid]) -> None:
-        """`pod_uid` tells the UID that the node knows, also for the UID of a mirror."""
+    def __init__(self, observer: StatusObserver, trail: Trail, *, pod_uid: Callable[[str], PodUid]) -> None:
+        """`pod_uid` translates the UID of a mirror pod to that of its static pod."""
         self._observer, self._trail, self._pod_uid = observer, trail, pod_uid
 
     def status_sent(self, pod: Pod, waited_seconds: float) -> None:
@@ -235,7 +216,7 @@ class TrailStatusObserver:
 
 
 def status_facts(status: PodStatus) -> dict[str, str]:
-    """A status in a few words: phase, readiness, and what each container does."""
+    """A status in short: phase, readiness, and the state of each container."""
     ready = next((one.status for one in status.conditions if one.type == "Ready"), "")
     containers = (*status.init_container_statuses, *status.container_statuses)
     states = ", ".join(f"{one.name} {_word(one.state)}" for one in containers)

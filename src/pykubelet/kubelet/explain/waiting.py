@@ -1,12 +1,8 @@
-"""What a pod that is to run waits for: volumes, an image, a probe, the back-off of a crash.
+"""What a pod waits for now, and what would unblock it.
 
-In: a `Situation`. Out: `Blocked` for the first container that is not ready, or nothing if all are. Pure.
-
-The one thing a pod waits for now, and what would unblock it.
-
-In: a `Situation`. Out: `Blocked`. Pure. Questions are asked in the order in which one keeps the next from mattering: a pod
-that is to end waits for its end, one without a node for a node, one whose manifest is broken for its author. What
-concerns its containers is in `waiting_containers.py`, its end in `waiting_ends.py`.
+Pure: takes a `PodSituation`; returns `Blocked`. Each check makes the later ones irrelevant: a terminating pod waits for
+its end, a pod without a node for the scheduler, one with a broken manifest for its author, and finally for its first
+container that is not ready.
 """
 
 import re
@@ -31,16 +27,16 @@ _IMAGE = {
     "SignatureValidationFailed": "an image whose signature is good",
 }
 _NOT_STARTED = frozenset({"", "ContainerCreating", "PodInitializing"})
-# Both words are the API's, and the names of objects hold no quote.
+# The texts are the API's, and object names contain no quotes.
 _MISSING = re.compile(r'(configmap|secret) "(?P<name>[^"]+)" not found|non-existent (config|secret) key')
 _NETWORK = "network is not ready"
 
 
 def blocked_by_containers(seen: PodSituation) -> Blocked | None:
-    """The first thing that keeps a container from being ready, init containers first."""
+    """What keeps the first container from being ready, init containers first."""
     status, spec = seen.status, seen.pod.spec
     known = {one.name: one for one in (*status.init_container_statuses, *status.container_statuses)}
-    # A container that runs proves that all before it are through, even if nothing is known of them any more.
+    # A running container proves that the init containers completed, even if they are unknown by now.
     is_initialized = any(one.state.running is not None for one in status.container_statuses)
     for container in () if is_initialized else spec.init_containers:
         found = _init(seen, container, known.get(container.name, ContainerStatus(name=container.name)))
@@ -52,7 +48,7 @@ def blocked_by_containers(seen: PodSituation) -> Blocked | None:
         for container in (*sidecars, *spec.containers)
     ]
     blocks = [found for found in found_all if found is not None]
-    # One that has not had its turn says less than one that went wrong.
+    # A container that has not been tried says less than one that failed.
     return min(blocks, key=lambda found: found.step is BlockingStep.START, default=None)
 
 
@@ -116,7 +112,7 @@ def _probe(seen: PodSituation, container: Container, step: BlockingStep, kind: s
 
 
 def _not_running(seen: PodSituation, container: Container, status: ContainerStatus) -> Blocked | None:
-    """What keeps a container from running, if something does."""
+    """What keeps a container from running, if anything does."""
     waiting = status.state.waiting
     if status.state.running is not None:
         return None
@@ -162,7 +158,7 @@ def _crashed(seen: PodSituation, container: Container, status: ContainerStatus) 
 
 
 def _starting(seen: PodSituation, container: Container) -> Blocked:
-    """What comes before a container is tried at all."""
+    """What comes before the first attempt to start a container."""
     retry, volumes, start = seen.at(WaitStation.RETRY), seen.at(WaitStation.VOLUMES), seen.at(WaitStation.START)
     hook = seen.below(WaitStation.HOOKS)
     why = retry.what.removeprefix("another try: ") if retry is not None else ""
@@ -245,9 +241,9 @@ def _logs(seen: PodSituation, container: Container, *, previous: bool = True) ->
 
 
 REJECTED = "Pod was rejected: "
-"""What the status of a pod that was refused begins with."""
+"""How the status message of a rejected pod begins."""
 
-# What makes a node take a pod that it refused, by the reason it gave.
+# What would make the node admit a rejected pod, by the reason of the rejection.
 _ROOM = "free {} on the node or ask for less of it"
 _ADMISSION = {
     "NodeAffinity": "give the node the labels that the pod asks for, or change its nodeSelector or affinity",
@@ -263,7 +259,7 @@ _ANEW = "; a pod that was refused is never tried again: delete it and make it an
 
 
 def waiting_for(seen: PodSituation) -> Blocked:
-    """What a pod waits for; Step.NOTHING if it is where it should be."""
+    """What a pod waits for; BlockingStep.NOTHING if it is as desired."""
     for question in _QUESTIONS:
         found = question(seen)
         if found is not None:

@@ -1,7 +1,7 @@
-"""The conditions of a node: pressure of memory, disk and process ids, and whether it is ready.
+"""The conditions of a node: memory, disk and PID pressure, and Ready.
 
-In: the conditions so far, what is wrong and what is short, the time. Out: the conditions now, in their old order, new
-ones behind (Ready last), those of others untouched; and the events that follow. Pure.
+Pure: takes the old conditions, problems, pressures and the time; returns the conditions in their old order, new ones at
+the end (Ready last), those of others untouched, and the reasons of the events to record.
 
 Upstream: pkg/kubelet/nodestatus/setters.go
 """
@@ -20,7 +20,7 @@ READY = "Ready"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeProblems:
-    """What keeps a node from being ready, in words; `warning` does not, but is told."""
+    """The errors that keep a node from being ready; `warning` does not, but is shown."""
 
     runtime: tuple[str, ...] = ()
     network: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class NodeProblems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePressures:
-    """What the machine is short of."""
+    """The resources that the machine is short of."""
 
     memory: bool = False
     disk: bool = False
@@ -40,7 +40,7 @@ class NodePressures:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """How a pressure is called where it is there, and where it is not: reason, message, event."""
+    """Reason, message and event of a pressure condition, if present and if absent."""
 
     present: tuple[str, str, str]
     absent: tuple[str, str, str]
@@ -65,7 +65,7 @@ _WORDS = {
 def node_conditions(
     old: Sequence[NodeCondition], pressures: NodePressures, errors: Sequence[str], warning: str, now: datetime
 ) -> tuple[tuple[NodeCondition, ...], tuple[str, ...]]:
-    """The conditions, and the reasons of the events to record, both in order."""
+    """The conditions and the reasons of the events to record, both in order."""
     conditions = tuple(old)
     events: list[str] = []
     for kind, is_short in zip(_WORDS, (pressures.memory, pressures.disk, pressures.pid), strict=True):
@@ -82,7 +82,7 @@ def node_conditions(
 
 
 def pressure_condition(known: NodeCondition | None, kind: str, *, is_short: bool, now: datetime) -> NodeCondition:
-    """One pressure; reason and time only change with the status."""
+    """One pressure condition; reason and transition time change only with the status."""
     at = format_time(now)
     status = "True" if is_short else "False"
     if known is not None and known.status == status:
@@ -100,7 +100,7 @@ def pressure_condition(known: NodeCondition | None, kind: str, *, is_short: bool
 
 
 def ready_condition(known: NodeCondition | None, errors: Sequence[str], warning: str, now: datetime) -> NodeCondition:
-    """Ready, or why not."""
+    """The Ready condition, with the errors if it is False."""
     at = format_time(now)
     status = "False" if errors else "True"
     message = aggregate_errors(errors) or "kubelet is posting ready status"
@@ -116,7 +116,7 @@ def ready_condition(known: NodeCondition | None, errors: Sequence[str], warning:
 
 
 def readiness_errors(problems: NodeProblems, capacity: Iterable[str]) -> tuple[str, ...]:
-    """All that keeps the node from being ready, missing capacities included."""
+    """All errors that keep the node from being ready, missing capacities included."""
     known = set(capacity)
     missing = [name for name in ("cpu", "memory", "pods", "ephemeral-storage") if name not in known]
     errors = (*problems.runtime, *problems.network, *problems.storage, *problems.shutdown)
@@ -124,7 +124,7 @@ def readiness_errors(problems: NodeProblems, capacity: Iterable[str]) -> tuple[s
 
 
 def aggregate_errors(errors: Iterable[str]) -> str:
-    """Several errors in one line, each once."""
+    """Several errors in one line, without repetitions."""
     texts = tuple(dict.fromkeys(errors))
     return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
 

@@ -1,9 +1,9 @@
-"""Renews the node's lease: the sign of life that costs the API server least.
+"""Renews the node's Lease, its cheapest heartbeat.
 
-The lease is changed by a patch that names the version it was made from, so two agents under one name notice each other.
-It belongs to its node; without knowing the node it is neither made nor renewed.
+A renewal is a patch with the resource version it was made from, so that two kubelets under one name notice each other.
+The Lease is owned by its Node; while the Node is unknown it is neither created nor renewed.
 
-Upstream: k8s.io/component-helpers/apimachinery/lease/controller.go, pkg/kubelet/util/nodelease.go
+Upstream: staging/src/k8s.io/component-helpers/apimachinery/lease/controller.go, pkg/kubelet/util/nodelease.go
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
 from pykubelet.api.scheme import LEASES, NODES
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import format_micro_time
-from pykubelet.kubelet.nodestatus.register import NodeClient
+from pykubelet.client.interface import Client
 
 log = get_logger(__name__)
 
@@ -30,21 +30,21 @@ TRY_SECONDS = 10.0
 
 
 class NodeLease:
-    """The lease of one node."""
+    """The Lease of one node."""
 
-    def __init__(self, *, node_name: str, client: NodeClient, clock: Clock, rand: Random = system_random) -> None:
+    def __init__(self, *, node_name: str, client: Client, clock: Clock, rand: Random = system_random) -> None:
         self._name, self._client, self._clock, self._rand = node_name, client, clock, rand
         self._latest: Lease | None = None
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Renew until cancelled; `ready` is set after the first try."""
+        """Renew until cancelled; `ready` is set after the first attempt."""
         while True:
             await self.renew()
             ready.set()
             await asyncio.sleep(RENEWAL.delay_seconds(1, self._rand))
 
     async def renew(self) -> bool:
-        """Make or renew the lease; whether that worked."""
+        """Create or renew the Lease; return whether that succeeded."""
         if self._latest is not None and await self._update(self._latest):
             return True
         lease, is_new = await self._ensured()
@@ -52,7 +52,7 @@ class NodeLease:
         return lease is not None and (is_new or await self._update(lease))
 
     async def _update(self, base: Lease) -> bool:
-        """Renew what was last seen, trying again at once if that fails."""
+        """Renew the last seen Lease, with immediate retries."""
         current: Lease | None = base
         for _ in range(TRIES):
             if current is None:
@@ -61,7 +61,7 @@ class NodeLease:
                 async with asyncio.timeout(TRY_SECONDS):
                     self._latest = await self._renewed(current)
             except Conflict:
-                log.info("lease was changed by somebody else", node=self._name)
+                log.info("lease was changed by another client", node=self._name)
                 current, _ = await self._ensured()
             except NotFound as error:
                 log.warning("lease not renewed", node=self._name, cause=str(error))
@@ -83,7 +83,7 @@ class NodeLease:
         return await self._client.patch(LEASES, self._name, body, namespace=NAMESPACE)
 
     async def _ensured(self) -> tuple[Lease | None, bool]:
-        """The lease and whether it was made just now; None if its node is not there. Tries until the server answers."""
+        """The Lease and whether it was just created; None without its Node. Retries until the server answers."""
         retries = Retries(ENSURE, self._rand)
         while True:
             try:
@@ -102,7 +102,7 @@ class NodeLease:
         try:
             owner = await self._owner()
         except ApiError as error:
-            log.debug("lease not created, its node is not known", node=self._name, cause=str(error))
+            log.debug("lease not created: its node is unknown", node=self._name, cause=str(error))
             return None, False
         lease = Lease(
             metadata=ObjectMeta(name=self._name, namespace=NAMESPACE, owner_references=(owner,)),

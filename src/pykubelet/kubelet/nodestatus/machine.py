@@ -1,12 +1,8 @@
-"""Facts about the machine, read from where Linux keeps them.
+"""Reads the machine's facts from Linux: cores, memory, storage, IDs, versions and addresses.
 
-Out: a `Machine`. What cannot be read is empty or zero, and the node says what it misses by not being ready.
+A fact that cannot be read is empty or zero; a missing capacity keeps the node from being ready.
 
-Upstream: cAdvisor's machine info (github.com/google/cadvisor/machine) as pkg/kubelet/cadvisor and nodestatus use it
-
-What a node must know of its machine.
-
-Upstream: github.com/google/cadvisor/info/v1 (MachineInfo, VersionInfo)
+Upstream: pkg/kubelet/cadvisor/cadvisor_linux.go, pkg/kubelet/nodestatus/setters.go
 """
 
 import ipaddress
@@ -24,7 +20,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineInfo:
-    """What a machine has and is. `huge_pages` is the bytes in pages of each size."""
+    """The capacity and identity of a machine. `huge_pages` is in bytes by page size."""
 
     cores: int = 0
     memory_bytes: int = 0
@@ -39,26 +35,26 @@ class MachineInfo:
     operating_system: str = "linux"
     architecture: str = ""
     ip: str = ""
-    """The address that others reach the machine by, as far as it knows."""
+    """The address by which others reach the machine, if known."""
 
 
 class MachineInfoReader(Protocol):
-    """Knows the machine."""
+    """Reads the facts of a machine; tests use a fixed one."""
 
     def read(self) -> MachineInfo:
-        """As it is now. May block for a moment; called in a thread."""
+        """The current facts. May block briefly; called in a thread."""
 
 
-# Go's names for what the kernel calls otherwise.
+# Go's names of architectures.
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386", "loongarch64": "loong64"}
-# Nothing is sent there: the kernel is only asked which of its own addresses it would use. (RFC 5737, RFC 3849)
+# Nothing is sent: the kernel only selects its source address. Documentation addresses of RFC 5737 and RFC 3849.
 _FAR_AWAY = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
-# A name server that does not answer is asked again by the resolver for ten seconds and more.
+# The resolver retries a silent name server for ten seconds and more.
 _PATIENCE_SECONDS = 1.0
 
 
 class LinuxMachine:
-    """Reads /proc, /sys and /etc below `root`; storage is that of the file system with `data_dir`. MachineFacts."""
+    """Reads /proc, /sys and /etc below `root`; storage is that of the file system with `data_dir`."""
 
     def __init__(self, *, name: str, data_dir: Path, root: Path = Path("/")) -> None:
         self._name, self._data_dir, self._root = name, data_dir, root
@@ -84,7 +80,7 @@ class LinuxMachine:
         )
 
     def _address(self) -> str:
-        # A name may take long to resolve, and an address that is still ours is as good as any.
+        # A name may take long to resolve, and an address that is still ours is good enough.
         if not (self._ip and is_ours(self._ip)):
             self._ip = node_ip(self._name)
         return self._ip
@@ -108,13 +104,13 @@ class LinuxMachine:
 
 
 def node_ip(name: str) -> str:
-    """The machine's address: what its name resolves to, if that is one of its own, or that of its default route."""
+    """The machine's address: what its name resolves to, if that is its own, or that of its default route."""
     usable = sorted(filter(is_ours, _resolved(name) if name else ()), key=lambda address: ":" in address)
     return next(iter(usable), "") or _address_of_default_route()
 
 
 def _resolved(name: str) -> list[str]:
-    """What a name stands for, if that is found out soon: nothing can end a lookup, so it is left behind."""
+    """The addresses of a name, if resolved soon; a lookup cannot be cancelled, so a slow one is abandoned."""
     answers: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
 
     def look_up() -> None:
@@ -131,13 +127,13 @@ def _resolved(name: str) -> list[str]:
 
 
 def is_usable(address: str) -> bool:
-    """Whether an address can be a node's: that of one interface, which others can reach."""
+    """Whether an address can be a node's: a unicast address that others can reach."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     return not (ip.is_loopback or ip.is_multicast or ip.is_link_local or ip.is_unspecified)
 
 
 def is_ours(address: str) -> bool:
-    """Whether an interface of this machine has this address, and others can reach it."""
+    """Whether a usable address belongs to an interface of this machine."""
     if not is_usable(address):
         return False
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

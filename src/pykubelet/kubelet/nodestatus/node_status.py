@@ -20,7 +20,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.core import Node, ObjectReference
 from pykubelet.api.scheme import NODES
-from pykubelet.client.interface import Selection
+from pykubelet.client.interface import Client, Selection
 from pykubelet.client.recorder import NORMAL, EventRecorder
 from pykubelet.client.reflector import ListerWatcher, Reflector
 from pykubelet.kubelet.config.config import SourceProblemReporter, SourcesReady
@@ -28,7 +28,6 @@ from pykubelet.kubelet.eviction.thresholds import DISK_PRESSURE, MEMORY_PRESSURE
 from pykubelet.kubelet.nodestatus.conditions import READY, NodePressures, NodeProblems, find_condition, readiness_errors
 from pykubelet.kubelet.nodestatus.machine import MachineInfoReader
 from pykubelet.kubelet.nodestatus.register import (
-    NodeClient,
     is_report_due,
     newer_node,
     node_changed,
@@ -231,7 +230,7 @@ class NodeStatusReporter:
         self,
         *,
         settings: NodeStatusSettings,
-        client: NodeClient,
+        client: Client,
         inputs: NodeStatusSources,
         recorder: EventRecorder,
         clock: Clock,

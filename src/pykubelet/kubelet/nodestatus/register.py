@@ -1,21 +1,11 @@
-"""Makes the node known to the API server.
+"""Registers the node, and decides when its status has to be sent again.
 
-A node that exists already, by this name, is ours: what registration decides is put right in it.
-Upstream: pkg/kubelet/kubelet_node_status.go (registerWithAPIServer)
+A Node that exists under this name is taken over: registration corrects what it owns and leaves the rest.
 
-What registration changes in a node that exists already.
-
-The node as it should be registered and the one that is there in; the one that should be there out. Pure.
-Upstream: pkg/kubelet/kubelet_node_status.go (tryRegisterWithAPIServer and what it calls)
-
-Whether a node's status is news, and the patch that brings it to the API.
-
-Pure. Upstream: nodeStatusHasChanged in pkg/kubelet/kubelet_node_status.go, PatchNodeStatus in
-k8s.io/component-helpers/node/util/status.go
+Upstream: pkg/kubelet/kubelet_node_status.go, staging/src/k8s.io/component-helpers/node/util/status.go
 """
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -26,15 +16,15 @@ from pykubelet.api.patch.strategic_patch import diff_strategic
 from pykubelet.api.quantity import Quantity, parse_quantity
 from pykubelet.api.scheme import NODES
 from pykubelet.api.serializer import Document, to_document
-from pykubelet.client.interface import Reader, Writer
+from pykubelet.client.interface import Client
 from pykubelet.kubelet.nodestatus.setters import ATTACH_DETACH, HUGE_PAGES, is_extended
 
 REPORT_SECONDS = 300.0
-"""An unchanged status is sent again after so long."""
+"""After this time an unchanged status is sent again."""
 
 
 def status_changed(old: NodeStatus, new: NodeStatus) -> bool:
-    """Whether anything but heartbeats, or the order of conditions, differs."""
+    """Whether anything but heartbeats and the order of conditions differs."""
     return _comparable(old) != _comparable(new)
 
 
@@ -47,9 +37,9 @@ def node_changed(old: Node, new: Node) -> bool:
 
 
 def node_patch(old: Node, new: Node) -> Document:
-    """What turns the old node into the new one through its status subresource; a spec has no part in it."""
+    """The patch of the status subresource from the old node to the new one, without the spec."""
     has_moved = bool(old.status.addresses) and old.status.addresses != new.status.addresses
-    # The schema says that addresses are merged by type, which would lose the second of two of one type.
+    # The schema merges addresses by type, which would lose the second address of a type.
     status = replace(new.status, addresses=old.status.addresses) if has_moved else new.status
     before = to_document(replace(old, spec=NodeSpec()))
     after = to_document(replace(new, spec=NodeSpec(), status=status))
@@ -61,7 +51,7 @@ def node_patch(old: Node, new: Node) -> Document:
 
 
 def newer_node(seen: Node | None, answered: Node | None) -> Node | None:
-    """Which of the two to go by: what a watch has seen, unless our own answer to a patch is known to be newer."""
+    """The newer of the watched node and the API's last answer, as far as that is known."""
     if seen is None or answered is None:
         return seen if answered is None else answered
     left, right = seen.metadata, answered.metadata
@@ -70,12 +60,12 @@ def newer_node(seen: Node | None, answered: Node | None) -> Node | None:
 
 
 def is_report_due(since_seconds: float | None, delay_seconds: float) -> bool:
-    """Whether an unchanged status is to be sent again, so long after the last time (None: never)."""
+    """Whether an unchanged status has to be sent again, this long after the last time (None: never sent)."""
     return since_seconds is None or since_seconds >= REPORT_SECONDS + delay_seconds
 
 
 def report_delay_seconds(random: float) -> float:
-    """By how much the report after a change is early or late, so that nodes that change together do not stay so."""
+    """The jitter of the report after a change, so that nodes which change together spread out again."""
     return REPORT_SECONDS * (random - 0.5)
 
 
@@ -93,7 +83,7 @@ def _amounts(quantities: Mapping[str, str]) -> dict[str, Quantity]:
     return {name: parse_quantity(value) for name, value in quantities.items()}
 
 
-# Those the node sets by default, or a cloud did in its name.
+# The labels that the kubelet or a cloud provider sets by default.
 DEFAULT_LABELS = (
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
@@ -112,9 +102,9 @@ Quantities = Mapping[str, str]
 
 
 def reconciled_node(wanted: Node, existing: Node, *, reset_extended: bool) -> Node:
-    """The existing node with what registration puts right; the same object if there is nothing.
+    """The existing node with what registration corrects; the same object if nothing changes.
 
-    `reset_extended`: nobody on this machine vouches for extended resources now, so there are none until somebody does.
+    With `reset_extended`, extended resources are set to zero until a device plugin reports them again.
     """
     metadata = existing.metadata
     labels = reconciled_labels(wanted.metadata.labels, metadata.labels)
@@ -126,7 +116,7 @@ def reconciled_node(wanted: Node, existing: Node, *, reset_extended: bool) -> No
 
 
 def reconciled_labels(wanted: Mapping[str, str], existing: Mapping[str, str]) -> dict[str, str]:
-    """Default labels as wanted, and never empty; all others as they are."""
+    """The labels with the default ones corrected and never empty; all others as they are."""
     ours = {name: wanted[name] for name in DEFAULT_LABELS if name in wanted}
     return {name: value for name, value in {**existing, **ours}.items() if value or name not in ours}
 
@@ -137,7 +127,7 @@ def _annotations(wanted: Mapping[str, str], existing: Mapping[str, str]) -> dict
 
 
 def _status(wanted: NodeStatus, existing: NodeStatus, *, reset_extended: bool) -> NodeStatus:
-    # A node without any was made by somebody who left them to us.
+    # A node without any was created by another client, which left them to the kubelet.
     capacity = _with_huge_pages(wanted.capacity, existing.capacity, wanted.capacity) or dict(wanted.capacity)
     allocatable = _with_huge_pages(wanted.allocatable, existing.allocatable, wanted.capacity) or dict(
         wanted.allocatable
@@ -149,7 +139,7 @@ def _status(wanted: NodeStatus, existing: NodeStatus, *, reset_extended: bool) -
 
 
 def _with_huge_pages(wanted: Quantities, existing: Quantities, supported: Quantities) -> dict[str, str]:
-    """The sizes of huge pages that the machine supports, and no others; an equal amount stays as it is written."""
+    """The huge page sizes that the machine supports, and no others; an equal amount keeps its spelling."""
     kept = {name: value for name, value in existing.items() if not name.startswith(HUGE_PAGES) or name in supported}
     for name in supported:
         if name.startswith(HUGE_PAGES):
@@ -162,20 +152,16 @@ def _with_huge_pages(wanted: Quantities, existing: Quantities, supported: Quanti
 log = get_logger(__name__)
 
 
-class NodeClient(Reader, Writer, Protocol):
-    """Reads and writes nodes and leases; every call raises ApiError."""
-
-
-async def try_to_register(client: NodeClient, wanted: Node, *, reset_extended: bool = True) -> Node | None:
-    """The node as the API server has it now; None if that did not work and should be tried again."""
+async def try_to_register(client: Client, wanted: Node, *, reset_extended: bool = True) -> Node | None:
+    """The node as the API server has it now; None if registration failed and should be retried."""
     name = wanted.metadata.name
     try:
         return await client.create(NODES, wanted)
     except (AlreadyExists, Forbidden) as error:
-        # Whoever may not create nodes may still have one.
+        # A kubelet that may not create nodes may still have one.
         log.debug("node not created", node=name, cause=str(error))
     except ApiError as error:
-        log.error("unable to register node", node=name, cause=str(error))
+        log.error("node not registered", node=name, cause=str(error))
         return None
     try:
         existing = await client.get(NODES, name)
@@ -184,5 +170,5 @@ async def try_to_register(client: NodeClient, wanted: Node, *, reset_extended: b
             return existing
         return await client.patch(NODES, name, node_patch(existing, node), subresource="status")
     except ApiError as error:
-        log.error("unable to put the existing node right", node=name, cause=str(error))
+        log.error("existing node not corrected", node=name, cause=str(error))
         return None

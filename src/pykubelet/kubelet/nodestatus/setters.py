@@ -1,17 +1,10 @@
-"""Builds what a node says of itself.
+"""Builds the Node object and its status: addresses, capacity, allocatable, images and conditions.
 
-In: the node as the API has it, and everything known on this side. Out: the node as it should be, and events. Only what the
-node owns is changed; conditions, resources, labels and annotations of others stay. Pure.
+Pure: takes the node as the API has it and everything known on this side; returns the node and events. Only what the
+kubelet owns changes; conditions, resources, labels and annotations of others stay.
 
-Upstream: pkg/kubelet/kubelet_node_status.go (initialNode, updateNode), pkg/kubelet/nodestatus/setters.go
-
-What a node has to give: capacity, and what of it pods may use.
-
-In: the machine, what is reserved, the quantities that the node has in the API so far (others may have added some). Out:
-quantities by name. Pure.
-
-Upstream: pkg/kubelet/nodestatus/setters.go (MachineInfo), pkg/kubelet/cadvisor/util.go,
-pkg/kubelet/cm/node_container_manager_linux.go (GetNodeAllocatableReservation)
+Upstream: pkg/kubelet/nodestatus/setters.go, pkg/kubelet/kubelet_node_status.go, pkg/kubelet/cadvisor/util.go,
+pkg/kubelet/cm/node_container_manager_linux.go
 """
 
 import ipaddress
@@ -46,7 +39,7 @@ _ZERO = "0"
 
 
 def capacity(machine: MachineInfo, known: Quantities, *, max_pods: int, pods_per_core: int = 0) -> dict[str, str]:
-    """All that the machine has, beside what others say it has."""
+    """The capacity of the machine, with the resources that others added."""
     by_cores = machine.cores * pods_per_core
     found = {
         "cpu": str(Quantity(machine.cores, 0, Format.DECIMAL_SI)),
@@ -62,7 +55,7 @@ def capacity(machine: MachineInfo, known: Quantities, *, max_pods: int, pods_per
 def reservation(
     all_there_is: Quantities, reserved: Quantities, kept_free: Mapping[str, QuantityOrPercentage]
 ) -> dict[str, str]:
-    """What pods are not promised: what is reserved, and what must be left for the node not to evict them at once."""
+    """What is reserved for the system, plus the hard eviction thresholds."""
     found = {name: parse_quantity(reserved[name]) for name in all_there_is if name in reserved}
     for name, value in all_there_is.items():
         if name in kept_free:
@@ -71,7 +64,7 @@ def reservation(
 
 
 def allocatable(all_there_is: Quantities, reserved: Quantities, known: Quantities) -> dict[str, str]:
-    """What pods may use: all but what is reserved, memory also without huge pages; never less than nothing."""
+    """What pods may use: capacity without the reservation, memory also without huge pages, at least zero."""
     usable = {name: value for name, value in known.items() if name in all_there_is or not is_extended(name)}
     for name, value in all_there_is.items():
         usable[name] = _left(value, reserved[name]) if name in reserved else value
@@ -82,7 +75,7 @@ def allocatable(all_there_is: Quantities, reserved: Quantities, known: Quantitie
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is one that others have invented: `example.com/gpu`."""
+    """Whether a resource is extended, such as `example.com/gpu`."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
@@ -101,38 +94,38 @@ UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
 MAX_PODS = 110
 MAX_IMAGES = 50
 MAX_NAMES_PER_IMAGE = 5
-# The release whose behaviour is reproduced, and whose it is.
+# The Kubernetes release whose behaviour this kubelet has, with our name.
 VERSION = f"v1.34.11+pykubelet.{__version__}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatusSettings:
-    """What the node is told about itself."""
+    """The configured part of the node status."""
 
     name: str
     hostname: str
     port: int = 10250
-    """Where its own API answers."""
+    """The port of the kubelet's API."""
     ips: tuple[str, ...] = ()
-    """At most one of each family; none leaves it to the machine."""
+    """At most one address of each family; without any the machine decides."""
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     provider_id: str = ""
     reserved: Mapping[str, str] = field(default_factory=dict)
-    """For what is not pods, by resource."""
+    """Reserved for other than pods, by resource."""
     kept_free: Mapping[str, QuantityOrPercentage] = field(default_factory=dict)
-    """With less than this left the node evicts pods, by resource."""
+    """The hard eviction thresholds, by resource."""
     max_pods: int = MAX_PODS
     pods_per_core: int = 0
     external_cloud: bool = False
-    """Somebody else initializes the node and gives it its addresses."""
+    """Whether a cloud controller initializes the node and sets its addresses."""
     attach_by_controller: bool = True
     runtime_version: str = "unknown://Unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatusInputs:
-    """All that is known now. Volumes in use are None as long as nobody can tell."""
+    """The inputs of the node status at one time. Volumes in use are None while unknown."""
 
     now: datetime
     machine: MachineInfo
@@ -144,7 +137,7 @@ class NodeStatusInputs:
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """Something to tell about the node."""
+    """An event to record about the node."""
 
     type: str
     reason: str
@@ -152,7 +145,7 @@ class NodeEvent:
 
 
 def initial_node(settings: NodeStatusSettings, situation: NodeStatusInputs) -> tuple[Node, tuple[NodeEvent, ...]]:
-    """The node to register."""
+    """The Node to register, and its events."""
     machine = situation.machine
     labels = {
         "kubernetes.io/hostname": settings.hostname,
@@ -177,7 +170,7 @@ def initial_node(settings: NodeStatusSettings, situation: NodeStatusInputs) -> t
 def updated_node(
     original: Node, settings: NodeStatusSettings, situation: NodeStatusInputs
 ) -> tuple[Node, tuple[NodeEvent, ...]]:
-    """The node as it should be now."""
+    """The Node with its current status, and its events."""
     machine = situation.machine
     required = {"kubernetes.io/os": machine.operating_system, "kubernetes.io/arch": machine.architecture}
     metadata = replace(
@@ -218,7 +211,7 @@ def _status(
 
 
 def node_addresses(known: tuple[NodeAddress, ...], settings: NodeStatusSettings, found: str) -> tuple[NodeAddress, ...]:
-    """Where the node can be reached; as it was if that cannot be told, or if somebody else decides."""
+    """The addresses of the node; the old ones if they are unknown or a cloud controller sets them."""
     host = NodeAddress(type="Hostname", address=settings.hostname)
     if settings.external_cloud and known:
         return known
@@ -229,7 +222,7 @@ def node_addresses(known: tuple[NodeAddress, ...], settings: NodeStatusSettings,
 
 
 def node_images(images: Sequence[Image]) -> tuple[ContainerImage, ...]:
-    """The largest images, under a few of their names."""
+    """The largest images, each with a few of its names."""
     largest = sorted(images, key=lambda image: (-image.size_bytes, image.id))[:MAX_IMAGES]
     return tuple(
         ContainerImage(names=image.names[:MAX_NAMES_PER_IMAGE], size_bytes=image.size_bytes) for image in largest
@@ -237,13 +230,13 @@ def node_images(images: Sequence[Image]) -> tuple[ContainerImage, ...]:
 
 
 def _annotations(known: Mapping[str, str], settings: NodeStatusSettings) -> dict[str, str]:
-    """Tells a cloud controller which addresses the node was given."""
+    """The annotation that passes the configured addresses to a cloud controller."""
     kept = {name: value for name, value in known.items() if name != PROVIDED_IP}
     return {**kept, PROVIDED_IP: ",".join(settings.ips)} if settings.external_cloud and settings.ips else kept
 
 
 def _own_address(hostname: str) -> tuple[str, ...]:
-    """A hostname that is an address."""
+    """The hostname as an address, if it is one."""
     try:
         return (str(ipaddress.ip_address(hostname)),)
     except ValueError:

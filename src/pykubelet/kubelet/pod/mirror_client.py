@@ -1,12 +1,8 @@
-"""Mirrors of static pods in the API: create, delete, keep in step.
+"""Creates, deletes and reconciles the mirror pods of static pods in the API.
 
-`MirrorClient` makes single calls; `MirrorKeeper` compares a static pod with its mirror and makes the calls that are
-due. Upstream: pkg/kubelet/pod/mirror_client.go, tryReconcileMirrorPods in pkg/kubelet/kubelet.go and the end of
-HandlePodCleanups in pkg/kubelet/kubelet_pods.go.
+`StaticPodRegistration` creates mirror pods as soon as the API server has the node, before the pods' next sync.
 
-Shows static pods in the API as soon as the node is known there, instead of at their next sync.
-
-Upstream: fastStaticPodsRegistration in pkg/kubelet/kubelet.go.
+Upstream: pkg/kubelet/pod/mirror_client.go, pkg/kubelet/kubelet.go, pkg/kubelet/kubelet_pods.go
 """
 
 import asyncio
@@ -18,45 +14,41 @@ from pykubelet.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pykubelet.api.generated.core import Node, Pod
 from pykubelet.api.pods import CONFIG_MIRROR, MirrorUid, parse_full_name, pod_full_name, pod_label
 from pykubelet.api.scheme import PODS
-from pykubelet.client.interface import NOW, Reader, Writer, now_if_uid
+from pykubelet.client.interface import NOW, Client, now_if_uid
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.kubelet.pod.pod_manager import MirrorCalls, MirrorPlan, PodManager, mirror_of, plan_mirror, pod_hash
 
 log = get_logger(__name__)
 
 FAILED_MIRROR_POD = "FailedMirrorPod"
-"""Reason of the event on a static pod that the API server does not let us show."""
+"""Reason of the event about a mirror pod that the API server rejects."""
 
 
 class NodeLookup(Protocol):
-    """What this node knows of Node objects; answers from memory."""
+    """Reads Node objects from memory; OwnNode, which is above this package."""
 
     def node(self, name: str) -> Node:
-        """The Node of this name; ApiError if it is not known (yet)."""
-
-
-class MirrorPodApi(Reader, Writer, Protocol):
-    """Reads and writes pods in the API."""
+        """The Node of this name; ApiError while it is unknown."""
 
 
 class NodeUidUnknown(Exception):
-    """A mirror must be owned by its Node, and the Node's UID is not known."""
+    """The UID of the Node, which has to own the mirror pod, is unknown."""
 
 
 class MirrorNameTaken(AlreadyExists):
-    """A pod that is no mirror has the name of the static pod."""
+    """A pod that is not a mirror pod has the static pod's name."""
 
 
 class MirrorClient:
-    """Creates and deletes mirrors. Without a client, on a node of its own, both do nothing and succeed."""
+    """Creates and deletes mirror pods. Without a client both do nothing and succeed."""
 
-    def __init__(self, *, client: MirrorPodApi | None, node_name: str, nodes: NodeLookup) -> None:
+    def __init__(self, *, client: Client | None, node_name: str, nodes: NodeLookup) -> None:
         self._client, self._node_name, self._nodes = client, node_name, nodes
 
     async def create_mirror_pod(self, pod: Pod) -> None:
-        """Create the mirror of a static pod; success too if exactly this mirror is there already.
+        """Create the mirror pod of a static pod; succeeds too if exactly this mirror pod exists.
 
-        NodeUidUnknown before anything is sent if the Node cannot be named as owner, ApiError if the server refuses.
+        NodeUidUnknown before any request if the Node is unknown, ApiError if the server rejects it.
         """
         if self._client is None:
             return
@@ -67,9 +59,9 @@ class MirrorClient:
             await self._accept_existing(self._client, pod, error)
 
     async def delete_mirror_pod(self, pod_full_name: str, uid: MirrorUid | None) -> bool:
-        """Delete a mirror at once, only the one with this UID if given; True if this call deleted it.
+        """Delete a mirror pod at once, only the one with this UID if given; True if this call deleted it.
 
-        ValueError if the full name is none, and nothing else: a failed call is logged and answered with False.
+        ValueError for an invalid full name; any other failure is logged and returns False.
         """
         if self._client is None:
             return False
@@ -94,8 +86,8 @@ class MirrorClient:
             raise NodeUidUnknown(f"failed to get node UID: UID unset for node {self._node_name}")
         return uid
 
-    async def _accept_existing(self, client: MirrorPodApi, pod: Pod, error: AlreadyExists) -> None:
-        """Return if the pod in the way is the mirror wanted; upstream means to, but looks into an empty answer."""
+    async def _accept_existing(self, client: Client, pod: Pod, error: AlreadyExists) -> None:
+        """Return if the existing pod is the desired mirror pod; upstream checks an empty answer."""
         try:
             existing = await client.get(PODS, pod.metadata.name, namespace=pod.metadata.namespace)
         except ApiError:
@@ -108,7 +100,7 @@ class MirrorClient:
 
 
 class MirrorReconciler:
-    """Keeps mirrors in step with static pods. Nothing here raises: what fails is tried again at the next sync."""
+    """Reconciles mirror pods with static pods. Nothing here raises: the next sync retries."""
 
     def __init__(
         self,
@@ -127,7 +119,7 @@ class MirrorReconciler:
         await self.reconcile_mirror_pod(pod, self._pods.mirror_pod_by_pod(pod))
 
     async def reconcile_mirror_pod(self, pod: Pod, mirror: Pod | None) -> None:
-        """Make the API show `pod`, if it is static, when `mirror` is what the API shows by now."""
+        """Make the API show `pod`, if it is static, where `mirror` is its current mirror pod."""
         plan = plan_mirror(pod, mirror)
         if plan is MirrorPlan.LEAVE:
             return
@@ -137,9 +129,9 @@ class MirrorReconciler:
             await self._create(pod)
 
     async def delete_orphaned_mirrors(self, full_names: Iterable[str], is_terminating: Callable[[str], bool]) -> None:
-        """Delete mirrors that have no static pod any more, but not while that pod is still shutting down.
+        """Delete mirror pods without a static pod, unless that pod is still terminating.
 
-        `is_terminating` says of a full name whether a static pod of that name has started and is being stopped.
+        `is_terminating` says of a full name whether the static pod started under it is terminating.
         """
         for name in full_names:
             if not is_terminating(name):
@@ -149,7 +141,7 @@ class MirrorReconciler:
         try:
             deleted = await self._mirrors.delete_mirror_pod(full_name, uid)
         except ValueError as error:
-            log.error("mirror pod has no usable name", full_name=full_name, error=error)
+            log.error("mirror pod has an invalid full name", full_name=full_name, error=error)
             return False
         if deleted:
             log.info("mirror pod deleted", full_name=full_name, uid=uid)
@@ -169,28 +161,28 @@ class MirrorReconciler:
             self._recorder.event(reference_to(pod), WARNING, FAILED_MIRROR_POD, message)
 
     def _node_stays(self, pod: Pod) -> bool:
-        """Whether the Node is known and not about to be removed; its mirrors would only be collected."""
+        """Whether the Node is known and not being deleted; else its mirror pods would be garbage-collected."""
         try:
             node = self._nodes.node(self._node_name)
         except ApiError as error:
-            log.debug("no mirror pod yet, the node is not known", pod=pod_label(pod), error=error)
+            log.debug("mirror pod not created yet: the node is unknown", pod=pod_label(pod), error=error)
             return False
         return node.metadata.deletion_timestamp is None
 
 
 def _is_final(error: ApiError) -> bool:
-    """Whether someone must act. An outdated mirror in the way is replaced as soon as the watch has shown it."""
+    """Whether a retry cannot help. An outdated mirror pod is replaced once the watch has shown it."""
     return isinstance(error, MirrorNameTaken) or not (error.retry or isinstance(error, AlreadyExists))
 
 
 class StaticPodRegistration:
-    """Does it once."""
+    """Creates the mirror pods of all static pods once the API server has the node."""
 
     def __init__(self, *, pods: PodManager, mirrors: MirrorReconciler, node_known: asyncio.Event) -> None:
         self._pods, self._mirrors, self._node_known = pods, mirrors, node_known
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Wait for the node, then see to each static pod's mirror."""
+        """Wait for the node, then reconcile each static pod's mirror pod."""
         ready.set()
         await self._node_known.wait()
         for uid, mirror in self._pods.static_to_mirror().items():

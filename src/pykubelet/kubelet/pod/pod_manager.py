@@ -1,13 +1,9 @@
-"""The pods this node should run, by UID and by name, and which mirror belongs to which.
+"""The pod manager: the desired pods of the node by UID and name, and their mirror pods.
 
-Pods go in as the sources report them; regular pods (static ones included) and mirrors are kept apart. Readers get the
-stored objects, which nobody changes. Upstream: pkg/kubelet/pod/pod_manager.go. Upstream's gauge of ephemeral
-containers is not kept.
+Regular pods (static ones included) and mirror pods are kept apart. Objects are frozen, so readers get the stored ones.
+Upstream's gauge of ephemeral containers is not kept.
 
-What has to happen to the mirror of a static pod (pure).
-
-Pods in, a decision or the mirror object out. Upstream: pkg/kubelet/pod/{pod_manager,mirror_client}.go and
-tryReconcileMirrorPods in pkg/kubelet/kubelet.go.
+Upstream: pkg/kubelet/pod/pod_manager.go, pkg/kubelet/kubelet.go
 """
 
 from collections.abc import Iterable
@@ -33,7 +29,7 @@ from pykubelet.api.pods import (
 
 
 class MirrorPlan(Enum):
-    """What to do about the mirror of one pod."""
+    """What to do about the mirror pod of one pod."""
 
     LEAVE = "leave"
     CREATE = "create"
@@ -41,12 +37,12 @@ class MirrorPlan(Enum):
 
 
 def pod_hash(pod: Pod) -> str:
-    """The hash a mirror of this pod must carry; empty if the pod has none."""
+    """The hash that a mirror pod of this pod must carry; empty if the pod has none."""
     return pod.metadata.annotations.get(CONFIG_HASH, "")
 
 
 def is_mirror_pod_of(mirror: Pod, pod: Pod) -> bool:
-    """Whether `mirror` shows exactly this version of `pod`: same name and namespace, and the pod's hash."""
+    """Whether `mirror` is the mirror pod of exactly this version of `pod`: same name, namespace and hash."""
     if (mirror.metadata.name, mirror.metadata.namespace) != (pod.metadata.name, pod.metadata.namespace):
         return False
     return mirror.metadata.annotations.get(CONFIG_MIRROR) == pod_hash(pod)
@@ -55,7 +51,8 @@ def is_mirror_pod_of(mirror: Pod, pod: Pod) -> bool:
 def plan_mirror(pod: Pod, mirror: Pod | None) -> MirrorPlan:
     """What to do when the API server has `mirror` under the pod's name, or nothing.
 
-    A mirror that is being deleted is replaced at once: the static pod runs on, whatever a user does to its mirror.
+    A mirror pod that is being deleted is replaced at once: the static pod keeps running, whatever a user does to its
+    mirror.
     """
     if not is_static_pod(pod):
         return MirrorPlan.LEAVE
@@ -67,10 +64,9 @@ def plan_mirror(pod: Pod, mirror: Pod | None) -> MirrorPlan:
 
 
 def mirror_of(pod: Pod, node_name: str, node_uid: str) -> Pod:
-    """The mirror to create for a static pod: the pod itself, marked with its hash and owned by the node alone.
+    """The mirror pod of a static pod: the pod with its hash as annotation, owned by the node alone.
 
-    The node's admission control refuses a mirror with any other owner. The rest stays as it is; the server gives the
-    mirror a UID of its own.
+    The NodeRestriction admission plugin rejects any other owner. The server assigns the UID.
     """
     owner = OwnerReference(api_version="v1", kind="Node", name=node_name, uid=node_uid, controller=True)
     annotations = {**pod.metadata.annotations, CONFIG_MIRROR: pod_hash(pod)}
@@ -78,27 +74,27 @@ def mirror_of(pod: Pod, node_name: str, node_uid: str) -> Pod:
 
 
 class ReferenceRegistry(Protocol):
-    """Keeps what pods refer to (secrets, config maps) at hand. Both calls are idempotent and never wait."""
+    """Keeps the secrets and config maps that pods reference; SecretManager and ConfigMapManager."""
 
     def register_pod(self, pod: Pod) -> None:
-        """This pod needs the objects it refers to now."""
+        """Keep the objects that this pod references; idempotent."""
 
     def unregister_pod(self, pod: Pod) -> None:
-        """This pod needs them no more."""
+        """Release the objects that this pod references; idempotent."""
 
 
 class MirrorCalls(Protocol):
-    """Creates and deletes mirrors in the API."""
+    """Creates and deletes mirror pods; MirrorClient."""
 
     async def create_mirror_pod(self, pod: Pod) -> None:
-        """Show a static pod in the API."""
+        """Create the mirror pod of a static pod."""
 
     async def delete_mirror_pod(self, pod_full_name: str, uid: MirrorUid | None) -> bool:
-        """Delete a mirror; whether it was there and is gone now."""
+        """Delete a mirror pod; return whether this call deleted it."""
 
 
 class PodsAndMirrorPods(NamedTuple):
-    """One reading of everything the manager holds."""
+    """All pods and mirror pods, and the full names of orphaned mirror pods, from one reading."""
 
     pods: tuple[Pod, ...]
     mirror_pods: tuple[Pod, ...]
@@ -106,14 +102,14 @@ class PodsAndMirrorPods(NamedTuple):
 
 
 class UidTranslations(NamedTuple):
-    """Static pods to mirrors and back. A static pod without a mirror has NO_MIRROR."""
+    """UIDs of static pods to those of mirror pods and back; NO_MIRROR for a static pod without one."""
 
     pod_to_mirror: dict[PodUid, MirrorUid]
     mirror_to_pod: dict[MirrorUid, PodUid]
 
 
 class PodPair(NamedTuple):
-    """A pod and its mirror, as far as they are known, and which of the two was asked about."""
+    """A pod and its mirror pod, as far as known, and whether the mirror pod was asked about."""
 
     pod: Pod | None
     mirror_pod: Pod | None
@@ -121,11 +117,11 @@ class PodPair(NamedTuple):
 
 
 class PodManager:
-    """The desired pods of this node. One task writes; nothing here waits, except the calls about mirrors.
+    """The desired pods of this node. Only calls about mirror pods wait.
 
-    The collaborators are optional. `secrets` and `config_maps` are told of every regular pod: registered while it may
-    run, unregistered when it has terminated or is deleted. `mirror` is what `create_mirror_pod` and
-    `delete_mirror_pod` go to; without it they do nothing and succeed, as on a node without an API server.
+    The collaborators are optional. Every regular pod is registered with `secrets` and `config_maps` while it may run,
+    and unregistered when it has terminated or is deleted. `create_mirror_pod` and `delete_mirror_pod` call `mirror`;
+    without it they do nothing and succeed, as on a node without an API server.
     """
 
     def __init__(
@@ -142,11 +138,11 @@ class PodManager:
         self._mirrors_by_uid: dict[MirrorUid, Pod] = {}
         self._mirrors_by_full_name: dict[str, Pod] = {}
         self._translations: dict[MirrorUid, PodUid] = {}
-        # An ordered set: the names under which there is a mirror and no pod.
+        # A dict as ordered set: full names with a mirror pod and no regular pod.
         self._orphans: dict[str, None] = {}
 
     def set_pods(self, pods: Iterable[Pod]) -> None:
-        """Forget everything and take these pods, in their order."""
+        """Replace all pods by these, in their order."""
         former = dict(self._pods_by_uid)
         for index in (self._pods_by_uid, self._pods_by_full_name, self._mirrors_by_uid, self._mirrors_by_full_name):
             index.clear()
@@ -159,11 +155,11 @@ class PodManager:
                 self._unregister(pod)
 
     def add_pod(self, pod: Pod) -> None:
-        """Take a pod or a mirror; the same as `update_pod`."""
+        """Add a pod or a mirror pod; the same as `update_pod`."""
         self.update_pod(pod)
 
     def update_pod(self, pod: Pod) -> None:
-        """Take a pod or a mirror, new or changed."""
+        """Add or update a pod or a mirror pod."""
         name = pod_full_name(pod)
         if is_mirror_pod(pod):
             mirror_uid = MirrorUid(pod.metadata.uid)
@@ -184,10 +180,10 @@ class PodManager:
         self._judge_orphan(name)
 
     def delete_pod(self, pod: Pod) -> None:
-        """Forget a pod or a mirror.
+        """Remove a pod or a mirror pod.
 
-        As upstream, the name goes even if a newer pod has taken it meanwhile: whoever replaces a pod says so in the
-        order delete, add. And a deleted static pod's UID stays the translation of its mirror until the mirror goes.
+        As upstream, the name is removed even if a newer pod has it by now: replace a pod in the order delete, add. A
+        deleted static pod's UID stays the translation of its mirror pod until that is removed too.
         """
         name = pod_full_name(pod)
         if is_mirror_pod(pod):
@@ -202,23 +198,23 @@ class PodManager:
         self._judge_orphan(name)
 
     def pods(self) -> tuple[Pod, ...]:
-        """All regular pods, static ones included, mirrors not."""
+        """All regular pods, static ones included, without mirror pods."""
         return tuple(self._pods_by_uid.values())
 
     def pods_and_mirror_pods(self) -> PodsAndMirrorPods:
-        """Regular pods, mirrors, and the full names of mirrors that have no pod, from one reading."""
+        """Regular pods, mirror pods, and the full names of mirror pods without a pod, from one reading."""
         return PodsAndMirrorPods(self.pods(), tuple(self._mirrors_by_uid.values()), self.orphaned_mirror_pod_names())
 
     def orphaned_mirror_pod_names(self) -> tuple[str, ...]:
-        """Full names under which there is a mirror and no regular pod."""
+        """Full names that have a mirror pod and no regular pod."""
         return tuple(self._orphans)
 
     def static_to_mirror(self) -> dict[PodUid, Pod | None]:
-        """The mirror of each static pod, or None where there is none yet."""
+        """The mirror pod of each static pod, or None where there is none yet."""
         return {uid: self.mirror_pod_by_pod(pod) for uid, pod in self._pods_by_uid.items() if is_static_pod(pod)}
 
     def pod_by_uid(self, uid: PodUid) -> Pod | None:
-        """The regular pod with this UID. A mirror's UID finds nothing: translate it first."""
+        """The regular pod with this UID. A mirror pod's UID finds nothing: translate it first."""
         return self._pods_by_uid.get(uid)
 
     def pod_by_name(self, namespace: str, name: str) -> Pod | None:
@@ -230,37 +226,37 @@ class PodManager:
         return self._pods_by_full_name.get(pod_full_name)
 
     def pod_by_mirror_pod(self, mirror_pod: Pod) -> Pod | None:
-        """The regular pod of a mirror's name; their hashes may differ."""
+        """The regular pod with a mirror pod's name; their hashes may differ."""
         return self.pod_by_full_name(pod_full_name(mirror_pod))
 
     def mirror_pod_by_pod(self, pod: Pod) -> Pod | None:
-        """The mirror of a pod's name."""
+        """The mirror pod with a pod's name."""
         return self._mirrors_by_full_name.get(pod_full_name(pod))
 
     def pod_and_mirror_pod(self, pod: Pod) -> PodPair:
-        """A pod or mirror as given, together with its counterpart if that is known."""
+        """A pod or mirror pod together with its counterpart, if known."""
         if is_mirror_pod(pod):
             return PodPair(self.pod_by_mirror_pod(pod), pod, was_mirror=True)
         return PodPair(pod, self.mirror_pod_by_pod(pod), was_mirror=False)
 
     def translate_pod_uid(self, uid: str) -> PodUid:
-        """The UID the node works with: for a mirror's UID its static pod's, any other UID unchanged."""
-        # A UID that is not set is nobody's, even if a mirror came without one.
+        """The UID the node uses: for a mirror pod's UID its static pod's, any other unchanged."""
+        # An empty UID belongs to no pod, even if a mirror pod has none.
         return self._translations.get(MirrorUid(uid), PodUid(uid)) if uid else PodUid(uid)
 
     def uid_translations(self) -> UidTranslations:
-        """Both directions at once. Pods that are neither static nor mirrored do not appear."""
+        """Both directions at once, for static and mirrored pods only."""
         pod_to_mirror = {uid: NO_MIRROR for uid, pod in self._pods_by_uid.items() if is_static_pod(pod)}
         pod_to_mirror |= {uid: mirror_uid for mirror_uid, uid in self._translations.items()}
         return UidTranslations(pod_to_mirror, dict(self._translations))
 
     async def create_mirror_pod(self, pod: Pod) -> None:
-        """Show a static pod in the API."""
+        """Create the mirror pod of a static pod."""
         if self._mirror is not None:
             await self._mirror.create_mirror_pod(pod)
 
     async def delete_mirror_pod(self, pod_full_name: str, uid: MirrorUid | None) -> bool:
-        """Delete a mirror from the API; whether it was there and is gone now."""
+        """Delete a mirror pod from the API; return whether this call deleted it."""
         return self._mirror is not None and await self._mirror.delete_mirror_pod(pod_full_name, uid)
 
     def _judge_orphan(self, name: str) -> None:

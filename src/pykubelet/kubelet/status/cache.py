@@ -1,27 +1,10 @@
-"""What this node believes about each pod's status, numbered, and which of it has not been sent.
+"""What the status manager keeps per pod: versioned status, resize conditions, newest API object.
 
-One entry per pod UID as the node knows it. As long as a pod is cached its version only grows. `unsent` makes a change
-of one pod cost nothing for the others: nobody has to search for what is new. One loop owns both.
-Upstream: pkg/kubelet/status/status_manager.go (versionedPodStatus).
+The version of a pod's status only grows while it is cached; unsent pods are tracked, so that a change of one pod costs
+nothing for the others. Upstream reads a pod before each patch. Here the newer of the watched object and the answer to
+the last patch serves as the base, without a request.
 
-All that is kept about a pod's status, so that it is forgotten in one go.
-
-The statuses themselves, the conditions of a resize, and what we know of the API's copy. One loop owns them.
-
-The newest object of a pod in the API that we know of, without asking for it.
-
-Upstream reads a pod before each patch. The watch shows us every pod anyway, and the answer to a patch shows the pod
-as it is after it, so the newer of the two is as good, and costs no request.
-
-What the status manager asks of the rest of the node.
-
-Each Protocol is as narrow as its use; `app` passes the real ones. All but the client's calls are answered at once.
-Upstream: pkg/kubelet/status/status_manager.go (PodManager, PodDeletionSafetyProvider, PodStartupLatencyStateHelper).
-
-The two conditions about a resize of a running pod: one waits, one is under way.
-
-Kept by pod until cleared; the status generator puts them into the status. One loop owns the map.
-Upstream: pkg/kubelet/status/status_manager.go (podResizeConditions).
+Upstream: pkg/kubelet/status/status_manager.go
 """
 
 from collections import Counter
@@ -33,9 +16,9 @@ from msgspec.structs import replace
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import Pod, PodCondition, PodStatus
-from pykubelet.api.pods import MirrorUid, PodUid, is_static_pod
+from pykubelet.api.pods import PodUid, is_static_pod
 from pykubelet.api.times import format_time
-from pykubelet.client.interface import Reader, Writer
+from pykubelet.kubelet.pod.pod_manager import PodManager
 
 PENDING = "PodResizePending"
 IN_PROGRESS = "PodResizeInProgress"
@@ -44,7 +27,7 @@ INFEASIBLE = "Infeasible"
 
 
 class _Resize(Struct, frozen=True):
-    """The conditions of one pod; at least one is there."""
+    """The resize conditions of one pod; at least one is set."""
 
     pending: PodCondition | None = None
     in_progress: PodCondition | None = None
@@ -54,7 +37,7 @@ _NONE = _Resize()
 
 
 class ResizeConditions:
-    """The resize conditions of all pods."""
+    """The resize conditions of all pods, kept until cleared; the generated status includes them."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -66,15 +49,15 @@ class ResizeConditions:
         return tuple(condition for condition in (resize.pending, resize.in_progress) if condition is not None)
 
     def set_pending(self, uid: PodUid, *, reason: str, message: str, generation: int) -> None:
-        """A resize waits; its transition time moves only with its reason."""
+        """Set PodResizePending; its transition time moves only with its reason."""
         resize = self._resizes.get(uid, _NONE)
         pending = self._condition(PENDING, resize.pending, reason, message, generation)
         self._resizes[uid] = replace(resize, pending=pending)
 
     def set_in_progress(self, uid: PodUid, *, reason: str, message: str, generation: int) -> None:
-        """A resize is under way.
+        """Set PodResizeInProgress.
 
-        While one is, its generation stays, and reason and message are kept if both are given empty: clear it first.
+        While it is set its generation stays, and empty reason and message keep the old ones: clear it first.
         """
         resize = self._resizes.get(uid, _NONE)
         if old := resize.in_progress:
@@ -85,17 +68,17 @@ class ResizeConditions:
         self._resizes[uid] = replace(resize, in_progress=in_progress)
 
     def clear_pending(self, uid: PodUid) -> None:
-        """No resize waits any more."""
+        """Clear PodResizePending."""
         self._keep(uid, replace(self._resizes.get(uid, _NONE), pending=None))
 
     def clear_in_progress(self, uid: PodUid) -> bool:
-        """No resize is under way any more; whether one was."""
+        """Clear PodResizeInProgress; return whether it was set."""
         resize = self._resizes.get(uid, _NONE)
         self._keep(uid, replace(resize, in_progress=None))
         return resize.in_progress is not None
 
     def is_deferred(self, uid: PodUid) -> bool:
-        """Whether a resize waits until there is room."""
+        """Whether a resize is deferred until the node has room."""
         return self._pending_reason(uid) == DEFERRED
 
     def is_infeasible(self, uid: PodUid) -> bool:
@@ -103,7 +86,7 @@ class ResizeConditions:
         return self._pending_reason(uid) == INFEASIBLE
 
     def backfill(self, pods: Iterable[Pod]) -> None:
-        """Take over, after a restart, what the pods' statuses say; the times start anew."""
+        """Take over the conditions of the pods' statuses after a restart; their times start now."""
         for pod in pods:
             uid = PodUid(pod.metadata.uid)
             for known in pod.status.conditions:
@@ -119,11 +102,11 @@ class ResizeConditions:
         self._resizes.pop(uid, None)
 
     def pending_counts(self) -> Mapping[str, int]:
-        """How many resizes wait, by their reason in lower case."""
+        """The number of pending resizes by reason, in lower case."""
         return Counter(resize.pending.reason.lower() for resize in self._resizes.values() if resize.pending)
 
     def in_progress_count(self) -> int:
-        """How many resizes are under way."""
+        """The number of resizes in progress."""
         return sum(resize.in_progress is not None for resize in self._resizes.values())
 
     def _pending_reason(self, uid: PodUid) -> str | None:
@@ -154,8 +137,8 @@ class ResizeConditions:
 class VersionedStatus(Struct, frozen=True):
     """One version of a pod's status, and where to send it.
 
-    `finished` says that nothing of the pod is left on this node. `unsent_since` is on the monotonic clock: when the
-    oldest change that this version still has to carry to the API came up.
+    `finished` means that nothing of the pod is left on this node. `unsent_since` is when the oldest unsent change was
+    made, on the monotonic clock.
     """
 
     version: int
@@ -167,7 +150,7 @@ class VersionedStatus(Struct, frozen=True):
 
 
 class StatusCache:
-    """The newest status of each pod."""
+    """The newest status of each pod, by UID."""
 
     def __init__(self) -> None:
         self._entries: dict[PodUid, VersionedStatus] = {}
@@ -200,107 +183,84 @@ class StatusCache:
         return entry
 
     def restamp(self, uid: PodUid, version: int, status: PodStatus) -> None:
-        """Correct times in a version that is still the newest, without making a new one of it."""
+        """Correct times in the newest version without making a new one."""
         entry = self._entries.get(uid)
         if entry is not None and entry.version == version:
             self._entries[uid] = replace(entry, status=status)
 
     @property
     def unsent(self) -> tuple[PodUid, ...]:
-        """The pods with something to send, the longest waiting first."""
+        """The pods with an unsent status, the longest waiting first."""
         return tuple(self._unsent)
 
     def is_unsent(self, uid: PodUid) -> bool:
-        """Whether there is something to send of this pod."""
+        """Whether this pod has an unsent status."""
         return uid in self._unsent
 
     def mark_sent(self, uid: PodUid, version: int) -> None:
-        """The API has this version; if there is a newer one, that is still unsent."""
+        """Record that the API has this version; a newer one stays unsent."""
         entry = self._entries.get(uid)
         if entry is not None and entry.version == version:
             self._unsent.pop(uid, None)
 
     def mark_unsent(self, uid: PodUid) -> None:
-        """The API lost, or never got, what it was sent."""
+        """Record that the API does not have what it was sent."""
         if uid in self._entries:
             self._unsent[uid] = None
 
     def drop(self, uid: PodUid) -> bool:
-        """Forget a pod; whether it was there."""
+        """Forget a pod; return whether it was cached."""
         self._unsent.pop(uid, None)
         return self._entries.pop(uid, None) is not None
 
     def orphans(self, keep: Container[PodUid]) -> tuple[PodUid, ...]:
-        """The cached pods that are not to be kept."""
+        """The cached pods that are not in `keep`."""
         return tuple(uid for uid in self._entries if uid not in keep)
 
 
-class StatusApi(Reader, Writer, Protocol):
-    """Reads pods, patches their status, deletes them; every call raises ApiError."""
-
-
-class StatusPodManager(Protocol):
-    """The pods this node should run, as their sources last showed them, and their mirrors.
-
-    A pod from the API must carry the resource version of what it shows: that is how a newer answer is told from it.
-    """
-
-    def pod_by_uid(self, uid: PodUid, /) -> Pod | None:
-        """The regular pod with this UID; a mirror's UID finds nothing."""
-
-    def mirror_pod_by_pod(self, pod: Pod, /) -> Pod | None:
-        """The mirror of a pod."""
-
-    def translate_pod_uid(self, uid: str, /) -> PodUid:
-        """For a mirror's UID its pod's, any other unchanged."""
-
-    def uid_translations(self) -> tuple[Mapping[PodUid, MirrorUid], Mapping[MirrorUid, PodUid]]:
-        """From static pods to their mirrors (NO_MIRROR where there is none) and from mirrors to pods."""
-
-
 class PodDeletionSafety(Protocol):
-    """Knows what is left of a pod on this node."""
+    """Knows what is left of a pod on this node; the pod workers implement it."""
 
     def could_have_running_containers(self, uid: PodUid, /) -> bool:
-        """Whether a container of this pod could still be running; such a pod has not ended yet."""
+        """Whether a container of this pod may be running; such a pod is not reported as ended."""
 
     def pod_resources_are_reclaimed(self, pod: Pod, status: PodStatus, /) -> bool:
-        """Whether the pod's containers, volumes and cgroup are gone, so that the API may forget it too."""
+        """Whether containers, volumes and cgroup are gone, so that the API may delete the pod."""
 
 
 class StatusObserver(Protocol):
-    """Hears what becomes of statuses: for measuring how long starts take, and for telling people of problems."""
+    """Receives the results of sending statuses, for metrics and trails."""
 
     def status_sent(self, pod: Pod, waited_seconds: float, /) -> None:
-        """The API took a status; `pod` is its answer, the wait counts from the oldest change in it."""
+        """The API accepted a status; `pod` is its answer, the wait counts from the oldest change in it."""
 
     def status_not_sent(self, uid: PodUid, why: str, /) -> None:
-        """The API did not take a status, or could not be reached; it is tried again."""
+        """The API rejected a status or was not reached; sending is retried."""
 
     def pod_forgotten(self, uid: PodUid, /) -> None:
-        """The status of this pod is no longer kept."""
+        """The status of this pod is no longer cached."""
 
     def status_refused(self, pod: Pod, why: str, /) -> None:
-        """A status, or the phase in it, was not accepted, because it cannot follow from the one before."""
+        """A status, or its phase, was rejected as an illegal transition."""
 
 
 class ApiView(Protocol):
-    """What the API holds, as far as we know. Never waits."""
+    """The newest known API objects of pods; answers from memory."""
 
     def newest(self, uid: PodUid, entry: VersionedStatus, /) -> Pod | None:
-        """The newest known API object for a pod's status, for a static pod its mirror; None if none is known."""
+        """The newest known API object for a pod's status, for a static pod its mirror pod; None if unknown."""
 
     def learn(self, uid: PodUid, pod: Pod, /) -> None:
-        """The API answered with this object."""
+        """Take an object that the API answered with."""
 
     def forget(self, uid: PodUid, /) -> None:
-        """What was learned of this pod is worth nothing any more."""
+        """Forget what the API answered for this pod."""
 
 
 class KnownApiPods:
-    """The pod manager's objects, which come from the watch, and the API's own answers, whichever are newer."""
+    """The newer of the pod manager's watched object and the API's last answer."""
 
-    def __init__(self, pods: StatusPodManager) -> None:
+    def __init__(self, pods: PodManager) -> None:
         self._pods = pods
         self._answers: dict[PodUid, Pod] = {}
 
@@ -311,7 +271,7 @@ class KnownApiPods:
             return answer or watched
         if _revision(answer) > _revision(watched):
             return answer
-        # The watch has caught up: keeping the answer would only hold a second copy of the pod.
+        # The watch has caught up, so the answer is no longer needed.
         del self._answers[uid]
         return watched
 
@@ -327,13 +287,13 @@ class KnownApiPods:
 
 
 def _revision(pod: Pod) -> int:
-    """Resource versions of one kind are numbers that grow; what is none counts as oldest."""
+    """The resource version as a number; -1 if it is not one."""
     text = pod.metadata.resource_version
     return int(text) if text.isascii() and text.isdigit() else -1
 
 
 class StatusRecords:
-    """Everything we hold about pods' statuses."""
+    """Everything the status manager keeps about pods."""
 
     def __init__(self, *, resize: ResizeConditions, view: ApiView, observer: StatusObserver | None) -> None:
         self.cache = StatusCache()
@@ -342,7 +302,7 @@ class StatusRecords:
         self._observer = observer
 
     def drop(self, uid: PodUid) -> None:
-        """Forget a pod, if it is known at all."""
+        """Forget everything about a pod."""
         self.resize.drop(uid)
         self.view.forget(uid)
         if self.cache.drop(uid) and self._observer is not None:

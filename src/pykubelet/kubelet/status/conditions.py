@@ -1,13 +1,10 @@
-"""Generate the conditions a node owns: how far a pod has come, and what it waits for.
+"""Generates the pod conditions that the kubelet owns, and changes lists of conditions.
 
-In: the pod, its status so far, its container statuses (init and regular in one sequence; None means nothing is known
-of them, which differs from knowing of none) and its phase. Out: one condition, without times. Reasons and messages
-are read by people and programs, to the letter. Pure. Upstream: pkg/kubelet/status/generate.go.
+Pure: takes the pod, its status so far, its container statuses (init and regular in one sequence; None means unknown,
+which differs from empty) and its phase; returns one condition without times. Reasons and messages are upstream's to the
+letter. If a type occurs twice, the first one counts, as upstream.
 
-Look up and change conditions in a pod's list of them.
-
-Tuples in, tuples out; pure. Where a type occurs twice the first one counts, as upstream has it.
-Upstream: pkg/api/v1/pod/util.go, pkg/util/pod/pod.go.
+Upstream: pkg/kubelet/status/generate.go, pkg/api/v1/pod/util.go, pkg/util/pod/pod.go
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,13 +23,13 @@ def find_condition(conditions: Iterable[PodCondition], kind: str) -> PodConditio
 
 
 def is_true(conditions: Iterable[PodCondition], kind: str) -> bool:
-    """Whether the condition of this type is there and says True."""
+    """Whether the condition of this type has status True."""
     found = find_condition(conditions, kind)
     return found is not None and found.status == "True"
 
 
 def replace_or_append(conditions: Conditions, condition: PodCondition) -> Conditions:
-    """The list with this condition in the place of the first of its type, or at the end."""
+    """The conditions with this one in the place of the first of its type, or at the end."""
     for index, existing in enumerate(conditions):
         if existing.type == condition.type:
             return (*conditions[:index], condition, *conditions[index + 1 :])
@@ -40,9 +37,9 @@ def replace_or_append(conditions: Conditions, condition: PodCondition) -> Condit
 
 
 def with_transition_time(conditions: Conditions, old: Sequence[PodCondition], kind: str, now: str) -> Conditions:
-    """The list with the condition of this type stamped: the old time if its status stays, else now.
+    """The conditions with the one of this type stamped: the old time if its status stays, else now.
 
-    A changed reason or message is no transition. Without such a condition nothing changes.
+    A changed reason or message is not a transition. Without such a condition nothing changes.
     """
     condition = find_condition(conditions, kind)
     if condition is None:
@@ -105,7 +102,7 @@ def pod_ready(
 
 
 def pod_initialized(pod: Pod, old: PodStatus | None, statuses: Statuses, phase: str) -> PodCondition:
-    """Initialized: True once all init containers are through, or a regular container has ever started."""
+    """Initialized: True once all init containers completed, or a regular container has ever started."""
     if statuses is None and pod.spec.init_containers:
         return _condition(pod, old, "Initialized", reason=UNKNOWN_CONTAINER_STATUSES)
     by_name = _by_name(statuses or ())
@@ -118,7 +115,7 @@ def pod_initialized(pod: Pod, old: PodStatus | None, statuses: Statuses, phase: 
             incomplete.append(container.name)
     if phase == "Succeeded" and not unknown:
         return _condition(pod, old, "Initialized", status="True", reason=POD_COMPLETED)
-    # Sidecars may restart later; that does not undo an initialization that regular containers prove.
+    # A started regular container proves the initialization, even if a sidecar restarts later.
     if not _has_regular_container_started(pod, statuses or ()):
         message = _names(unknown=unknown, incomplete=incomplete)
         if message:
@@ -127,30 +124,30 @@ def pod_initialized(pod: Pod, old: PodStatus | None, statuses: Statuses, phase: 
 
 
 def pod_ready_to_start_containers(pod: Pod, old: PodStatus | None, *, has_sandbox: bool) -> PodCondition:
-    """PodReadyToStartContainers: True while the pod has a sandbox with its network, so that no new one is needed."""
+    """PodReadyToStartContainers: True while the pod has a sandbox with network and needs no new one."""
     return _condition(pod, old, "PodReadyToStartContainers", status="True" if has_sandbox else "False")
 
 
 def pod_scheduled(pod: Pod, old: PodStatus | None) -> PodCondition:
-    """PodScheduled: True, or the pod would not be here."""
+    """PodScheduled: always True on a node."""
     return _condition(pod, old, "PodScheduled", status="True")
 
 
 def unready_when_terminal(pod: Pod, old: PodStatus | None, kind: str, phase: str) -> PodCondition:
-    """Ready or ContainersReady of a pod that has ended: False, and the reason says how it ended."""
+    """Ready or ContainersReady of a pod that ended: False, with the phase as reason."""
     assert is_terminal(phase)
     return _condition(pod, old, kind, reason=POD_FAILED if phase == "Failed" else POD_COMPLETED)
 
 
 def need_to_reconcile_pod_readiness(pod: Pod) -> bool:
-    """Whether the Ready condition that the API shows no longer follows from the rest of what it shows.
+    """Whether the Ready condition in the API contradicts the other conditions there.
 
-    Only readiness gates can cause that, and only regular containers are looked at.
+    Only readiness gates can cause that; only regular containers are checked.
     """
     if not pod.spec.readiness_gates:
         return False
     status = pod.status
-    # The wire has no empty list of statuses, so none here means unknown.
+    # JSON omits an empty list of statuses, so none means unknown here.
     expected = pod_ready(pod, status, status.conditions, status.container_statuses or None, status.phase)
     current = find_condition(status.conditions, "Ready")
     return current is not None and (current.status, current.message) != (expected.status, expected.message)
@@ -164,7 +161,7 @@ def _condition(
 
 
 def _by_name(statuses: Sequence[ContainerStatus]) -> Mapping[str, ContainerStatus]:
-    # Where a name occurs twice the first one counts.
+    # If a name occurs twice, the first one counts.
     return {status.name: status for status in reversed(statuses)}
 
 

@@ -1,23 +1,11 @@
-"""The order of container statuses in a pod's status.
+"""Container statuses from what the runtime has, what was reported before, and what failed to start.
 
-Statuses in, statuses out; pure. Regular and ephemeral containers are sorted by name, init containers follow the spec.
-Upstream: pkg/kubelet/types/types.go.
+A container starts as waiting, with its past from the old status; what the runtime has replaces that: the newest
+container gives the state, the one before it the last state. A container that failed to start is waiting with the
+reason. Regular and ephemeral statuses are sorted by name, init statuses follow the spec. A running container shows the
+resources it was started with: where the spec changed since, the status keeps what was reported before.
 
-Remembers why containers could not be started, for their statuses; a thousand reasons at most.
-
-Only starts write here: one that failed leaves its reason, one that worked clears it. No clock, no I/O.
-Upstream: pkg/kubelet/reason_cache.go.
-
-The API's container statuses, from what the runtime has, what was reported and what failed to start.
-
-A container starts out waiting, with its past from the old status. What the runtime has of it goes before that: the
-newest gives the state, the one before it the last state. A container that is about to be started but failed to is
-waiting, and says why. Pure. Upstream: convertToAPIContainerStatuses in pkg/kubelet/kubelet_pods.go.
-
-The resources a container has, as its status shows them.
-
-A running container has what it was started with: where the spec was changed since, the status keeps saying what was
-reported of this container before. Pure. Upstream: convertContainerStatusResources in pkg/kubelet/kubelet_pods.go.
+Upstream: pkg/kubelet/kubelet_pods.go, pkg/kubelet/types/types.go, pkg/kubelet/reason_cache.go
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +42,7 @@ def reported_resources(
     return replace(
         wanted,
         limits=_kept(wanted.limits, old.resources.limits, "cpu", "memory"),
-        # What memory is requested is no property of the container, so it can only be the spec's.
+        # A runtime does not know the memory request, so it comes from the spec.
         requests=_kept(wanted.requests, old.resources.requests, "cpu"),
     )
 
@@ -64,14 +52,14 @@ def _kept(wanted: Mapping[str, str], old: Mapping[str, str], *names: str) -> Map
 
 
 def sort_by_name(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
-    """The statuses in ascending order of their names, bytewise as Go compares; equal names keep their order."""
+    """The statuses sorted by name, bytewise as Go compares; equal names keep their order."""
     return tuple(sorted(statuses, key=lambda status: status.name.encode()))
 
 
 def sort_init_statuses(pod: Pod, statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
-    """The statuses in the order of the pod's init containers, by selection and swap.
+    """The statuses in the order of the pod's init containers, by upstream's selection and swap.
 
-    A status whose name the spec does not have ends up behind the others, where the swaps leave it.
+    A status whose name is not in the spec ends up behind the others, where the swaps leave it.
     """
     ordered = list(statuses)
     place = 0
@@ -85,14 +73,14 @@ def sort_init_statuses(pod: Pod, statuses: Iterable[ContainerStatus]) -> tuple[C
 
 
 def init_statuses_in_order(pod: Pod, by_name: Mapping[str, ContainerStatus]) -> tuple[ContainerStatus, ...]:
-    """A status for each init container that has one, in the order of the spec; others are dropped."""
+    """The statuses of the spec's init containers, in its order; others are dropped."""
     names = (container.name for container in pod.spec.init_containers)
     return tuple(by_name[name] for name in names if name in by_name)
 
 
 CONTAINER_CREATING, POD_INITIALIZING = "ContainerCreating", "PodInitializing"
 STATUS_UNKNOWN = "ContainerStatusUnknown"
-# What a killed process ends with: nobody knows, but it was no success.
+# The exit code of a killed process: the real one is unknown, but it was no success.
 _UNKNOWN_EXIT_CODE = 137
 _GONE = ContainerStateTerminated(
     reason=STATUS_UNKNOWN,
@@ -110,7 +98,7 @@ Statuses = tuple[ContainerStatus, ...]
 
 @dataclass(frozen=True, slots=True)
 class StartFailure:
-    """Why a container could not be started the last time that was tried."""
+    """Why the last attempt to start a container failed."""
 
     reason: str
     message: str
@@ -118,7 +106,7 @@ class StartFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerObservations:
-    """What is known of a pod's containers: the runtime's view, by which name the runtime goes, what failed to start."""
+    """What is known of a pod's containers: the runtime's view, the runtime's name, and failures to start."""
 
     runtime: RuntimePod
     runtime_name: str
@@ -126,7 +114,7 @@ class ContainerObservations:
 
 
 def regular_statuses(pod: Pod, seen: ContainerObservations, old: Sequence[ContainerStatus]) -> Statuses:
-    """The statuses of the regular containers, by name."""
+    """The statuses of the regular containers, sorted by name."""
     return sort_by_name(_statuses(pod, pod.spec.containers, seen, old).values())
 
 
@@ -136,14 +124,14 @@ def init_statuses(pod: Pod, seen: ContainerObservations, old: Sequence[Container
 
 
 def ephemeral_statuses(pod: Pod, seen: ContainerObservations, old: Sequence[ContainerStatus]) -> Statuses:
-    """The statuses of the ephemeral containers, by name."""
+    """The statuses of the ephemeral containers, sorted by name."""
     return sort_by_name(_statuses(pod, pod.spec.ephemeral_containers, seen, old).values())
 
 
 def _statuses(
     pod: Pod, containers: Sequence[AnyContainer], seen: ContainerObservations, old: Sequence[ContainerStatus]
 ) -> Mapping[str, ContainerStatus]:
-    # Where a name occurs twice the last one counts.
+    # If a name occurs twice, the last one counts.
     before = {status.name: status for status in old}
     newest_first = sorted(seen.runtime.containers, key=lambda one: one.created_at, reverse=True)
     found = {}
@@ -156,7 +144,7 @@ def _statuses(
 
 
 def _unseen(pod: Pod, container: AnyContainer, old: ContainerStatus | None) -> ContainerStatus:
-    """A container the runtime knows nothing of: what was said of it last, or that it waits."""
+    """The status of a container the runtime does not have: the last one reported, or waiting."""
     if old is not None and old.state.terminated is not None:
         return old
     waiting = ContainerStateWaiting(reason=POD_INITIALIZING if pod.spec.init_containers else CONTAINER_CREATING)
@@ -171,8 +159,8 @@ def _unseen(pod: Pod, container: AnyContainer, old: ContainerStatus | None) -> C
     status = replace(status, restart_count=old.restart_count, last_state=old.last_state)
     if old.state.running is None or old.last_state.terminated is not None:
         return status
-    # It ran and is gone, so it has ended: without that the pod would fall back to Pending. If nobody deleted the pod,
-    # something will start it again.
+    # It ran and is gone, so it terminated; otherwise the pod would fall back to Pending. Unless the pod is deleted,
+    # it will be started again.
     is_restart = pod.metadata.deletion_timestamp is None
     return replace(
         status, last_state=CoreContainerState(terminated=_GONE), restart_count=old.restart_count + int(is_restart)
@@ -182,7 +170,7 @@ def _unseen(pod: Pod, container: AnyContainer, old: ContainerStatus | None) -> C
 def _seen(
     container: AnyContainer, known: Sequence[RuntimeContainer], seen: ContainerObservations, old: ContainerStatus | None
 ) -> ContainerStatus:
-    """What the runtime has of a container: the newest, and how the one before it ended."""
+    """The status from the runtime: the newest container, and how the one before it ended."""
     newest, *earlier = known
     was_running = old is not None and old.state.running is not None
     container_id = f"{seen.runtime_name}://{newest.id}"
@@ -199,7 +187,7 @@ def _seen(
         volume_mounts=old.volume_mounts if old is not None else (),
     )
     if old is not None and was_running and newest.state == RuntimeState.UNKNOWN:
-        # The runtime's count is of a container that it has lost.
+        # The runtime counts from a container that it has lost.
         status = replace(status, restart_count=old.restart_count + 1)
     if earlier:
         earlier_id = f"{seen.runtime_name}://{earlier[0].id}"
@@ -222,7 +210,7 @@ def _state(container: RuntimeContainer, container_id: str, *, was_running: bool)
             )
             return CoreContainerState(terminated=ended)
         case RuntimeState.UNKNOWN if was_running:
-            # Waiting would look as if it had never run, and a pod that is to run once would run twice.
+            # Waiting would look as if it never ran, and a run-once pod would run twice.
             return CoreContainerState(terminated=_LOST)
         case _:
             return CoreContainerState(waiting=ContainerStateWaiting())
@@ -231,7 +219,7 @@ def _state(container: RuntimeContainer, container_id: str, *, was_running: bool)
 def _held_up(
     pod: Pod, container: AnyContainer, status: ContainerStatus, seen: ContainerObservations
 ) -> ContainerStatus:
-    """The status of a container that should start but failed to: waiting, and why."""
+    """The status of a container that failed to start: waiting, with the reason."""
     failure = seen.start_failures.get(container.name)
     if failure is None or not _is_to_start(pod, container, seen.runtime):
         return status
@@ -253,7 +241,7 @@ def _mount_status(mount: VolumeMount) -> VolumeMountStatus:
         name=mount.name,
         mount_path=mount.mount_path,
         read_only=mount.read_only,
-        # None of our runtimes makes what is mounted below a mount read-only too.
+        # None of our runtimes supports recursive read-only mounts.
         recursive_read_only="Disabled" if mount.read_only else None,
     )
 
@@ -266,7 +254,7 @@ _MAX_ENTRIES = 1000
 
 
 class ReasonCache:
-    """The last failure to start of each container; the one used least recently goes first."""
+    """The last failure to start of up to a thousand containers; the least recently used goes first."""
 
     def __init__(self, max_entries: int = _MAX_ENTRIES) -> None:
         self._max_entries = max_entries
@@ -276,7 +264,7 @@ class ReasonCache:
         return len(self._failures)
 
     def update(self, uid: PodUid, results: Iterable[SyncResult]) -> None:
-        """Take note of what came of a sync."""
+        """Store the failures of a sync, and clear those of containers that started."""
         for step in results:
             if step.action != SyncAction.START_CONTAINER:
                 continue
@@ -286,14 +274,14 @@ class ReasonCache:
                 self._failures.pop((uid, step.target), None)
 
     def failures_of(self, pod: Pod) -> Mapping[str, StartFailure]:
-        """Why containers of a pod did not start, by name."""
+        """The failures of a pod's containers, by name."""
         uid, spec = PodUid(pod.metadata.uid), pod.spec
         containers: tuple[AnyContainer, ...]
         containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
         names = (container.name for container in containers)
         found = {name: self._failures[uid, name] for name in names if (uid, name) in self._failures}
         for name, failure in found.items():
-            # Asking counts as using.
+            # A read counts as use.
             self._put((uid, name), failure)
         return found
 

@@ -1,30 +1,10 @@
-"""The status of a pod, made of everything known about it.
+"""Generates the status of a pod from everything the node knows about it.
 
-In: the pod, what was last reported of it, what the runtime has, what the node knows. Out: the whole status, without
-times: the manager adds those when something has changed. A pod never leaves a terminal phase. Pure.
-Upstream: generateAPIPodStatus in pkg/kubelet/kubelet_pods.go.
+The status has no times: the status manager adds them when something changed. A pod never leaves a terminal phase. A
+container that ended but will be restarted counts as stopped for the phase, so that a crashing pod stays Running. A pod
+whose sandbox is gone keeps its addresses; the family of the node's primary address comes first.
 
-Makes a pod's status from everything the node knows, and keeps it: what the workers ask for.
-
-Gathers what `generate.py` needs and hands on to the status manager; decides nothing itself.
-Upstream: the callers of generateAPIPodStatus in pkg/kubelet/kubelet.go.
-
-The phase of a pod, from its spec and the statuses of its containers.
-
-Each container counts as one of a few things, and the counts decide. What has ended but waits to be started again
-counts as stopped, so a pod that crashes and restarts stays Running. Pure.
-Upstream: getPhase in pkg/kubelet/kubelet_pods.go.
-
-When a pod has been active for longer than it may be.
-
-Time is passed in; the answer when that will be lets a worker wake exactly then. Pure.
-Upstream: pkg/kubelet/active_deadline.go.
-
-The addresses a pod's status shows: the node's, and its own, one of each family at most.
-
-The node's family comes first. A pod whose sandbox is gone keeps the addresses it had, for whoever reads its end; a pod
-in the node's network has the node's, from when it first got them. Pure.
-Upstream: sortPodIPs and the end of generateAPIPodStatus in pkg/kubelet/kubelet_pods.go, getPodIPs in pleg/generic.go.
+Upstream: pkg/kubelet/kubelet_pods.go, pkg/kubelet/active_deadline.go, pkg/kubelet/pleg/generic.go
 """
 
 from collections import Counter
@@ -62,7 +42,7 @@ from pykubelet.runtimes.protocol import RuntimePod
 def with_addresses(
     pod: Pod, status: PodStatus, *, observed: RuntimePod, old: PodStatus, host_ips: Sequence[str]
 ) -> PodStatus:
-    """The status with its addresses; without `host_ips` the node does not know its own yet."""
+    """The status with host and pod addresses; without `host_ips` the node does not know its own yet."""
     pod_ips = _pod_ips(pod, observed, old, host_ips)
     hosts = tuple(HostIP(ip=ip) for ip in host_ips[:2]) if host_ips else old.host_ips
     return replace(
@@ -75,7 +55,7 @@ def with_addresses(
 
 
 def in_order(ips: Sequence[str], host_ips: Sequence[str]) -> tuple[str, ...]:
-    """The first address of the node's own family, then the first of the other; whatever is no address is dropped."""
+    """The first address of the node's primary family, then the first of the other; invalid ones are dropped."""
     first: dict[int, str] = {}
     for ip in ips:
         address = parse_address(ip)
@@ -91,7 +71,7 @@ def _pod_ips(pod: Pod, observed: RuntimePod, old: PodStatus, host_ips: Sequence[
     had = tuple(one.ip for one in old.pod_ips)
     if pod.spec.host_network:
         ips = ips or had or tuple(host_ips[:1])
-        # The node may have got its second family since.
+        # The node may have received its second address since.
         is_lacking = len(ips) == 1 and len(host_ips) > 1 and _version(ips[0]) != _version(host_ips[1])
         return (*ips, host_ips[1]) if is_lacking else ips
     return ips if ips or any(sandbox.is_ready for sandbox in observed.sandboxes) else had
@@ -104,7 +84,7 @@ def _version(ip: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class DeadlineResult:
-    """Why the node ends a pod that would go on: what its status says, and the event about it."""
+    """Reason and message of a pod that exceeded activeDeadlineSeconds."""
 
     reason: str
     message: str
@@ -114,7 +94,7 @@ DEADLINE_EXCEEDED = DeadlineResult("DeadlineExceeded", "Pod was active on the no
 
 
 def deadline_at(pod: Pod, reported: PodStatus) -> datetime | None:
-    """When the pod's time is up; None if it has no limit, or has not started. `reported` is its last known status."""
+    """When activeDeadlineSeconds ends; None without one, or before the pod started. `reported` is the last status."""
     limit = pod.spec.active_deadline_seconds
     if limit is None or reported.start_time is None:
         return None
@@ -122,7 +102,7 @@ def deadline_at(pod: Pod, reported: PodStatus) -> datetime | None:
 
 
 def deadline_exceeded(pod: Pod, reported: PodStatus, now: datetime) -> DeadlineResult | None:
-    """The end of a pod whose time is up."""
+    """The result for a pod whose deadline has passed; None otherwise."""
     deadline = deadline_at(pod, reported)
     return DEADLINE_EXCEEDED if deadline is not None and now >= deadline else None
 
@@ -131,7 +111,7 @@ PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed
 
 
 class _Is(Enum):
-    """What a container counts as."""
+    """How a container counts for the phase."""
 
     UNKNOWN = auto()
     RUNNING = auto()
@@ -142,12 +122,12 @@ class _Is(Enum):
 def pod_phase(
     pod: Pod, statuses: Iterable[ContainerStatus], *, is_terminal: bool = False, has_initialized: bool = False
 ) -> str:
-    """The phase; `statuses` are those of init and regular containers in one.
+    """The phase; `statuses` are those of init and regular containers together.
 
-    `is_terminal` says that nothing of the pod will be started again, `has_initialized` that a regular container was
-    started in the present sandbox.
+    `is_terminal` means that no container will be started again, `has_initialized` that a regular container was started
+    in the current sandbox.
     """
-    # Where a name occurs twice the first one counts.
+    # If a name occurs twice, the first one counts.
     by_name = {status.name: status for status in reversed(tuple(statuses))}
     plain = [one for one in pod.spec.init_containers if not is_restartable_init_container(one)]
     if any(_has_failed(by_name.get(one.name)) for one in plain) and pod.spec.restart_policy == "Never":
@@ -170,7 +150,7 @@ def _phase_of_initialized(
     regular = [by_name.get(container.name) for container in pod.spec.containers]
     counts = Counter(_kind(one) for one in regular)
     stopped = counts[_Is.STOPPED]
-    # Sidecars that have stopped say nothing about how far the pod has come.
+    # Stopped sidecars do not affect the phase.
     counts.update(_kind(one) for one in sidecars)
     if counts[_Is.WAITING] or counts[_Is.UNKNOWN]:
         return PENDING
@@ -179,7 +159,7 @@ def _phase_of_initialized(
     if not stopped:
         return PENDING
     all_succeeded = all(map(_has_succeeded, regular))
-    # What ends a pod but not its containers' policy does not end a static pod, which is to run for ever.
+    # A static pod ends only by its containers' restart policy.
     if is_terminal and not is_static_pod(pod):
         return SUCCEEDED if all_succeeded else FAILED
     if pod.spec.restart_policy == "Always":
@@ -208,7 +188,7 @@ def _has_succeeded(status: ContainerStatus | None) -> bool:
 
 
 def _has_failed(status: ContainerStatus | None) -> bool:
-    """Whether a plain init container has ended badly, even if it is about to be tried again."""
+    """Whether a regular init container has failed, even if it will be retried."""
     if status is None or status.state.running is not None:
         return False
     ended = status.state.terminated
@@ -229,15 +209,15 @@ def _is_pending_sidecar(status: ContainerStatus | None) -> bool:
 
 
 Probed: TypeAlias = Callable[[Pod, PodStatus], PodStatus]
-"""Fills in which containers have started and are ready."""
+"""Sets `started` and `ready` of each container from its probes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusInputs:
-    """What a status is made of, besides the pod.
+    """What a status is generated from, besides the pod.
 
-    `reported` is the last status of the pod that the node knows of, its own if it made one. `is_ending` says that no
-    container of it will be started again, `end` why the node ends it. `resize` are its resize conditions.
+    `reported` is the last known status, the node's own if there is one. `is_ending` means that no container will be
+    started again, `end` that a deadline was exceeded. `resize` are the resize conditions.
     """
 
     seen: ContainerObservations
@@ -249,7 +229,7 @@ class StatusInputs:
 
 
 def generate_status(pod: Pod, known: StatusInputs, probed: Probed) -> PodStatus:
-    """The status of a pod as of now."""
+    """The current status of a pod."""
     old, seen = known.reported, known.seen
     status = PodStatus(
         qos_class=pod.status.qos_class or old.qos_class or qos_class(to_document(pod.spec)),
@@ -264,7 +244,7 @@ def generate_status(pod: Pod, known: StatusInputs, probed: Probed) -> PodStatus:
 
 def _with_phase(pod: Pod, status: PodStatus, known: StatusInputs) -> PodStatus:
     old = known.reported
-    # Upstream lets one terminal phase follow another; here the first that was told stays.
+    # Upstream lets one terminal phase follow another; here the first one stays.
     phase = next((one for one in (pod.status.phase, old.phase) if is_terminal(one)), "")
     if not phase and known.end is not None:
         return replace(status, phase=FAILED, reason=known.end.reason, message=known.end.message)
@@ -274,7 +254,7 @@ def _with_phase(pod: Pod, status: PodStatus, known: StatusInputs) -> PodStatus:
         is_terminal=known.is_ending,
         has_initialized=_has_active_container(pod, known.seen.runtime),
     )
-    # Reason and message belong to a phase: they stay while it does, and the API's come with its end.
+    # Reason and message belong to the phase: they stay with it, and the API's come with its terminal phase.
     if phase == old.phase:
         reason, message = old.reason or pod.status.reason, old.message or pod.status.message
     elif is_terminal(pod.status.phase):
@@ -285,7 +265,7 @@ def _with_phase(pod: Pod, status: PodStatus, known: StatusInputs) -> PodStatus:
 
 
 def _has_active_container(pod: Pod, observed: RuntimePod) -> bool:
-    """Whether a regular container was made in the present sandbox, so that the pod has been initialized in it."""
+    """Whether a regular container was created in the current sandbox, so the pod was initialized in it."""
     if not observed.sandboxes or not observed.sandboxes[0].is_ready:
         return False
     names = {container.name for container in pod.spec.containers}
@@ -294,12 +274,12 @@ def _has_active_container(pod: Pod, observed: RuntimePod) -> bool:
 
 
 def _conditions(pod: Pod, status: PodStatus, known: StatusInputs) -> Conditions:
-    """Those of others as the API has them, then ours."""
+    """The conditions of others as the API has them, then the kubelet's own."""
     old, phase = known.reported, status.phase
     found: Conditions = tuple(one for one in pod.status.conditions if one.type not in OWNED_CONDITIONS)
     found += () if known.is_ending else known.resize
     if (disruption := find_condition(old.conditions, "DisruptionTarget")) is not None:
-        # It tells of something that happened once, so it cannot be made anew.
+        # The condition records a past event, so it cannot be generated again.
         found = replace_or_append(found, disruption)
     statuses = (*status.init_container_statuses, *status.container_statuses)
     has_sandbox = not pod_sandbox_changed(pod, known.seen.runtime).is_new
@@ -316,10 +296,10 @@ def _conditions(pod: Pod, status: PodStatus, known: StatusInputs) -> Conditions:
 
 
 class StatusReporter:
-    """The statuses of all pods of a node.
+    """Generates the statuses of pods for their workers and passes them to the status manager.
 
-    `host_ips` gives the node's one or two addresses, that of its own family first, none while nobody knows them;
-    `runtime_name` is what container ids begin with.
+    `host_ips` returns the node's one or two addresses, the primary first, none while unknown; `runtime_name` is the
+    scheme of container IDs.
     """
 
     def __init__(
@@ -337,7 +317,7 @@ class StatusReporter:
         self._recorder, self._clock, self._runtime_name = recorder, clock, runtime_name
 
     def generate(self, pod: Pod, observed: RuntimePod, *, is_terminal: bool) -> PodStatus:
-        """The status of a pod; `is_terminal` says that none of its containers will ever be started again."""
+        """The status of a pod; `is_terminal` means that none of its containers will be started again."""
         uid = PodUid(pod.metadata.uid)
         reported = self._manager.pod_status(uid) or self._manager.shown_status(pod)
         end = deadline_exceeded(pod, reported, self._clock.now())
@@ -361,11 +341,11 @@ class StatusReporter:
         return self._manager.shown_status(pod)
 
     def set_pod_status(self, pod: Pod, status: PodStatus) -> None:
-        """The pod's status is this now."""
+        """Make this the pod's status."""
         self._manager.set_pod_status(pod, status)
 
     def pod_status(self, uid: PodUid) -> PodStatus | None:
-        """The status as it was kept."""
+        """The cached status of a pod."""
         return self._manager.pod_status(uid)
 
     def note_start_results(self, uid: PodUid, results: Sequence[SyncResult]) -> None:
@@ -373,5 +353,5 @@ class StatusReporter:
         self._reasons.update(uid, results)
 
     def terminate_pod(self, pod: Pod) -> None:
-        """Nothing of the pod is left on this node: its status is final."""
+        """Make the pod's status final: nothing of it is left on this node."""
         self._manager.terminate_pod(pod)

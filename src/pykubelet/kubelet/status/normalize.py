@@ -1,20 +1,11 @@
-"""Bring a status into the form in which the API server will give it back.
+"""Normalizes pod statuses as the API server returns them, compares them and checks their transitions.
 
-A pod and a status in, the status out: times in whole seconds of UTC, termination messages within the pod's budget,
-container statuses in a fixed order. Doing it twice changes nothing. Pure.
-Upstream: pkg/kubelet/status/status_manager.go (normalizeStatus).
+A normal status has times in whole seconds of UTC, termination messages within the pod's budget and container statuses
+in a fixed order. Comparison covers what the kubelet owns; times compare by instant, quantities by value. A terminated
+container must not run again. A terminal phase is a latch; upstream lets it change, and failed pods were seen running or
+succeeded afterwards.
 
-What may never happen in a pod's life: a dead container that lives again, an end that is no end.
-
-Statuses in, a complaint or a status out; pure. The first rule is upstream's
-(pkg/kubelet/status/status_manager.go, checkContainerStateTransition). The second is ours: upstream lets a terminal
-phase change again, and pods that had failed were seen running or succeeded afterwards.
-
-Whether two statuses say the same, as far as the node has a say in it.
-
-Of the conditions only type, status, reason and message of the node's own and shared ones count. Everything else is
-compared by meaning: times by instant, quantities by value. Pure.
-Upstream: pkg/kubelet/status/status_manager.go (isPodStatusByKubeletEqual), apimachinery/pkg/api/equality.
+Upstream: pkg/kubelet/status/status_manager.go, staging/src/k8s.io/apimachinery/pkg/api/equality/semantic.go
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +30,7 @@ _COMPARED = OWNED_CONDITIONS | SHARED_CONDITIONS
 
 
 def equal_by_node(old: PodStatus, new: PodStatus) -> bool:
-    """Whether the node would not have to send `new` to someone who has `old`."""
+    """Whether two statuses are equal in everything the kubelet owns."""
     if _own_conditions(old) != _own_conditions(new):
         return False
     left, right = replace(old, conditions=()), replace(new, conditions=())
@@ -55,7 +46,7 @@ def _own_conditions(status: PodStatus) -> Mapping[str, tuple[str, str, str]]:
 
 
 def _canonical(status: PodStatus) -> PodStatus:
-    """A status in which equal times and equal quantities are written alike; only good for comparing."""
+    """A status in which equal times and quantities are written alike; only for comparison."""
     return replace(
         status,
         start_time=_instant(status.start_time),
@@ -111,7 +102,7 @@ def _amount(text: str) -> str:
     return f"{digits}e{scale if digits else 0}"
 
 
-# What all termination messages of a pod may take together, so that its status stays storable.
+# The size of all termination messages of a pod together, so that its status can be stored.
 MESSAGE_BYTES_PER_POD = 12 * 1024
 _NEVER = "0001-01-01T00:00:00Z"
 _WHOLE_UTC_LENGTH = len(_NEVER)
@@ -119,7 +110,7 @@ _STRAY = "\ufffd"
 
 
 def normalize_status(pod: Pod, status: PodStatus) -> PodStatus:
-    """The status as it will read once the API server has stored it."""
+    """The status as the API server will store it."""
     spec = pod.spec
     containers = len(spec.containers) + len(spec.init_containers) + len(spec.ephemeral_containers)
     budget = MESSAGE_BYTES_PER_POD // max(containers, 1)
@@ -138,9 +129,9 @@ def normalize_status(pod: Pod, status: PodStatus) -> PodStatus:
 
 
 def cut_message(message: str, budget: int) -> str:
-    """The first `budget` bytes of a message, each byte of a character cut in two read as U+FFFD."""
+    """The first `budget` bytes of a message; each byte of a split character becomes U+FFFD."""
     data = message.encode()
-    # Three stray bytes read as nine: what was cut like that before must not be cut again.
+    # Three replaced bytes become nine: a message that was cut before must not be cut again.
     was_cut = len(data) == budget + 6 and message.endswith(_STRAY * 3)
     if len(data) <= budget or was_cut:
         return message
@@ -151,7 +142,7 @@ def cut_message(message: str, budget: int) -> str:
 def _whole_seconds(text: str | None) -> str | None:
     if text is None or text == _NEVER:
         return None
-    # Almost every time is of this form already, and parsing is not free.
+    # Almost every time has this form already, and parsing is not free.
     if len(text) == _WHOLE_UTC_LENGTH and text[-1] == "Z":
         return text
     return format_time(parse_time(text))
@@ -188,7 +179,7 @@ def _state(state: ContainerState, budget: int) -> ContainerState:
 
 
 def illegal_transition(old: PodStatus, new: PodStatus, spec: PodSpec) -> str | None:
-    """What a change of container states does that must not be done; None if it is legal."""
+    """Why a change of container states is illegal; None if it is legal."""
     if spec.restart_policy == "Always":
         return None
     for status in old.container_statuses:
@@ -206,14 +197,14 @@ def illegal_transition(old: PodStatus, new: PodStatus, spec: PodSpec) -> str | N
 
 
 def latch_phase(old: PodStatus, new: PodStatus) -> PodStatus:
-    """The new status, but in the old phase, with its reason and message, if that is terminal and another one."""
+    """The new status with the old phase, reason and message, if the old phase is terminal and differs."""
     if not is_terminal(old.phase) or new.phase == old.phase:
         return new
     return replace(new, phase=old.phase, reason=old.reason, message=old.message)
 
 
 def _is_final(status: ContainerStatus, spec: PodSpec) -> bool:
-    """Whether a container has ended for good."""
+    """Whether a container has terminated for good."""
     ended = status.state.terminated
     return ended is not None and (ended.exit_code == 0 or spec.restart_policy != "OnFailure")
 

@@ -1,26 +1,11 @@
-"""The one place where it is decided what this node says about each pod.
+"""The status manager: decides what the node reports about each pod, and sends it to the API server.
 
-Others tell what they saw (`set_*`, `terminate_pod`); what follows is kept, numbered and sent to the API server.
-Setters are plain calls on the loop and never wait. Nothing is watched here.
-Upstream: pkg/kubelet/status/status_manager.go.
+Setters never wait. Changed pods are queued; several are sent at once, terminal and readiness changes first, the
+statuses of one pod in order and only the newest. Failed sends are retried with back-off, not before the time the server
+asked for. Every ten seconds all statuses are compared with what the API shows. Upstream has one worker and no order. A
+container that cannot be found when its pod terminates counts as failed; containers that never started stay waiting.
 
-The last status of a pod: what is said of containers that nobody can find any more.
-
-The pod and its status so far in, the final status out; pure. A container whose end nobody saw counts as failed, or a
-pod could be called successful by mistake. Containers that never had a chance to start stay waiting.
-Upstream: pkg/kubelet/status/status_manager.go (TerminatePod).
-
-Keep statuses flowing to the API server: many pods at once, the urgent first.
-
-Whoever changes a status offers the pod here, which costs the same however many pods there are. Each pod's statuses go
-in order, and only the newest of those that wait. A failed try is repeated by itself, ever later, and not before
-the time the server asked for. Every ten seconds all pods are compared with what the API shows, because others may have
-changed it. Upstream: pkg/kubelet/status/status_manager.go (Start), with one worker for all pods.
-
-Which status goes out first when many wait.
-
-Old and new status in, an urgency out; pure. Others wait for an end (to start a successor, to free a name), traffic
-waits for readiness, and nobody waits for the rest. Upstream sends in no order.
+Upstream: pkg/kubelet/status/status_manager.go
 """
 
 import asyncio
@@ -45,15 +30,15 @@ from pykubelet.api.pods import (
     pod_label,
 )
 from pykubelet.api.times import format_time
+from pykubelet.client.interface import Client
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.status import conditions, normalize
 from pykubelet.kubelet.status.cache import (
     ApiView,
     KnownApiPods,
     PodDeletionSafety,
     ResizeConditions,
-    StatusApi,
     StatusObserver,
-    StatusPodManager,
     StatusRecords,
     VersionedStatus,
 )
@@ -63,7 +48,7 @@ from pykubelet.kubelet.status.sync import StatusRetry, StatusSyncer
 
 
 class StatusUrgency(IntEnum):
-    """The lower, the sooner."""
+    """The priority of a status; lower values are sent first."""
 
     END = 0
     READINESS = 1
@@ -71,7 +56,7 @@ class StatusUrgency(IntEnum):
 
 
 def urgency_of(pod: Pod, old: PodStatus, new: PodStatus, *, finished: bool) -> StatusUrgency:
-    """How urgent the change from one status to another is."""
+    """The priority of a change from one status to another."""
     if finished or pod.metadata.deletion_timestamp is not None or is_terminal(new.phase):
         return StatusUrgency.END
     if is_true(old.conditions, "Ready") != is_true(new.conditions, "Ready"):
@@ -81,26 +66,26 @@ def urgency_of(pod: Pod, old: PodStatus, new: PodStatus, *, finished: bool) -> S
 
 log = get_logger(__name__)
 
-# Enough to fill the time an answer takes, few enough not to crowd out the node's other requests.
+# Enough to hide the latency of an answer, few enough to leave room for the node's other requests.
 IN_FLIGHT = 16
 RECONCILE_SECONDS = 10.0
-# The longest wait is the reconcile period: upstream, too, tries everything unsent again as often.
+# The longest delay is the reconcile period, in which upstream retries too.
 BACKOFF = Backoff(first_seconds=0.1, limit_seconds=RECONCILE_SECONDS, jitter=0.2)
 
 
 class StatusSender:
-    """The queue of statuses to send, and the workers that send them. Owned by one loop."""
+    """The queue of pods whose status has to be sent, and the tasks that send them."""
 
     def __init__(self, *, syncer: StatusSyncer, clock: Clock) -> None:
         self._syncer = syncer
         self._clock = clock
         self._queue: KeyedQueue[PodUid, StatusUrgency] = KeyedQueue()
         self._failures: dict[PodUid, int] = {}
-        # Until when, on the monotonic clock, the server does not want to hear of a pod.
+        # Until when, on the monotonic clock, the server asked not to retry a pod.
         self._held_until: dict[PodUid, float] = {}
 
     def offer(self, uid: PodUid, urgency: StatusUrgency) -> None:
-        """There may be something to send for this pod. Never waits."""
+        """Queue a pod that may have something to send. Never waits."""
         held = self._held_until.get(uid, 0.0) - self._clock.monotonic()
         if held > 0:
             self._queue.put_later(uid, urgency, held, priority=urgency)
@@ -108,18 +93,18 @@ class StatusSender:
             self._queue.put(uid, urgency, priority=urgency)
 
     def withdraw(self, uid: PodUid) -> None:
-        """There is nothing to send for this pod any more."""
+        """Remove a pod from the queue."""
         self._queue.discard(uid)
         self._failures.pop(uid, None)
         self._held_until.pop(uid, None)
 
     def reconcile(self, uid: PodUid) -> None:
-        """Offer this pod if the API lacks its status or shows another one."""
+        """Queue this pod if the API lacks its status or shows another one."""
         if uid not in self._queue and self._syncer.is_due(uid):
             self.offer(uid, StatusUrgency.OTHER)
 
     async def sync_batch(self, *, all: bool) -> int:
-        """Send once what is due and wait for it; how many pods were tried. Not to be called beside `run`."""
+        """Send once what is due and wait for it; return how many pods were tried. Do not call it beside `run`."""
         due = self._syncer.due(all=all)
         for uid in due:
             self.withdraw(uid)
@@ -133,7 +118,7 @@ class StatusSender:
         return len(due)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Send what is offered, until cancelled."""
+        """Send queued statuses until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(IN_FLIGHT):
                 start_supervised(group, f"status sender {number}", self._work)
@@ -146,7 +131,7 @@ class StatusSender:
             try:
                 retry = await self._syncer.sync_pod(uid)
             except Exception as error:  # noqa: BLE001  one odd pod must not hold up the others
-                log.error("failed sending status", error=error, uid=uid)
+                log.error("status not sent", error=error, uid=uid)
                 retry = StatusRetry()
             finally:
                 self._queue.done(uid)
@@ -162,7 +147,7 @@ class StatusSender:
         if retry.after_seconds:
             delay = max(delay, retry.after_seconds)
             self._held_until[uid] = self._clock.monotonic() + delay
-            # What came in meanwhile has to wait as well.
+            # Newer changes of the pod wait as well.
             self._queue.discard(uid)
         self._queue.put_later(uid, urgency, delay, priority=urgency)
 
@@ -184,7 +169,7 @@ UNKNOWN = ContainerState(
 
 
 def final_status(pod: Pod, status: PodStatus) -> PodStatus:
-    """The status with every container that may have run terminated; a pod that is not static also gets its phase.
+    """The status with every container that may have run terminated, and for other than static pods a terminal phase.
 
     Whether the pod has initialized is judged by `pod.status`, not by `status`.
     """
@@ -198,7 +183,7 @@ def final_status(pod: Pod, status: PodStatus) -> PodStatus:
 
 
 def has_initialized(pod: Pod) -> bool:
-    """Whether the pod's status proves that its init containers are through."""
+    """Whether the pod's status proves that its init containers completed."""
     if not pod.spec.init_containers:
         return True
     if any(_has_tried(status) for status in pod.status.container_statuses):
@@ -217,7 +202,7 @@ def has_initialized(pod: Pod) -> bool:
 
 
 def _tried(statuses: tuple[ContainerStatus, ...]) -> int:
-    """How many init containers must be accounted for: all up to the last that shows a start, but at least one."""
+    """How many init containers must be accounted for: all up to the last that was started, at least one."""
     for index in range(len(statuses) - 1, -1, -1):
         if _has_tried(statuses[index]):
             return index + 1
@@ -243,16 +228,16 @@ _DATED_CONDITIONS = (
 
 
 class StatusManager:
-    """The statuses of this node's pods. Without a client they are kept, but sent nowhere.
+    """The statuses of this node's pods. Without a client they are kept, but not sent.
 
-    `view` says what is known of the API's objects; by default what the pod manager has and what the API answered.
+    `view` knows the API's objects; by default from the pod manager and the API's answers.
     """
 
     def __init__(
         self,
         *,
-        client: StatusApi | None,
-        pods: StatusPodManager,
+        client: Client | None,
+        pods: PodManager,
         safety: PodDeletionSafety,
         clock: Clock,
         observer: StatusObserver | None = None,
@@ -272,7 +257,7 @@ class StatusManager:
             self._sender = StatusSender(syncer=syncer, clock=clock)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Send statuses until cancelled; returns at once if there is no client."""
+        """Send statuses until cancelled; returns at once without a client."""
         if self._sender is None:
             log.info("no API server: statuses are not sent")
             ready.set()
@@ -280,41 +265,41 @@ class StatusManager:
         await self._sender.run(ready)
 
     async def sync_batch(self, *, all: bool) -> int:
-        """Send what is unsent, with `all` also what the API shows wrongly; how many pods were tried.
+        """Send unsent statuses, with `all` also those that the API shows wrongly; return how many pods were tried.
 
         For callers that drive the manager themselves; never beside `run`.
         """
         return await self._sender.sync_batch(all=all) if self._sender is not None else 0
 
     def pod_status(self, uid: str) -> PodStatus | None:
-        """The newest status of a pod, by its own UID or its mirror's."""
+        """The newest status of a pod, by its own UID or its mirror pod's."""
         entry = self._cache.get(self._pods.translate_pod_uid(uid))
         return entry.status if entry is not None else None
 
     def has_unsent(self) -> bool:
-        """Whether the API server does not know every status yet; never without one."""
+        """Whether any status is unsent; always False without a client."""
         return self._sender is not None and bool(self._cache.unsent)
 
     def is_unsent(self, uid: PodUid) -> bool:
-        """Whether the API server does not know the newest status of this pod yet; never without one."""
+        """Whether the newest status of this pod is unsent; always False without a client."""
         return self._sender is not None and self._cache.is_unsent(uid)
 
     def shown_status(self, pod: Pod) -> PodStatus:
-        """What the API shows of a pod we have no status of: after a restart, no condition may move without cause."""
+        """The status that the API shows of a pod, the base after a restart: no condition may move without cause."""
         mirror = self._pods.mirror_pod_by_pod(pod)
         if mirror is None:
             return pod.status
-        # A mirror of another version says nothing about this one.
+        # The mirror pod of another version says nothing about this one.
         shows = mirror.metadata.annotations.get(CONFIG_MIRROR)
         return mirror.status if shows == pod.metadata.annotations.get(CONFIG_HASH) else pod.status
 
     def set_pod_status(self, pod: Pod, status: PodStatus) -> None:
-        """The pod's status is this now; for a pod that is being deleted it is sent even if nothing changed."""
+        """Set the pod's status; for a pod that is being deleted it is sent even if unchanged."""
         status = replace(status, observed_generation=pod.metadata.generation)
         self._accept(pod, status, force=pod.metadata.deletion_timestamp is not None, finished=False)
 
     def set_container_readiness(self, uid: PodUid, container_id: str, *, ready: bool) -> None:
-        """A container is ready or not; the pod's Ready and ContainersReady follow."""
+        """Set a container's readiness; the conditions Ready and ContainersReady follow."""
         found = self._find_container(uid, container_id)
         if found is None or found[2].ready == ready:
             return
@@ -329,7 +314,7 @@ class StatusManager:
         self._accept(pod, status, force=False, finished=False)
 
     def set_container_startup(self, uid: PodUid, container_id: str, *, started: bool) -> None:
-        """A container has started or not."""
+        """Set whether a container has started."""
         found = self._find_container(uid, container_id)
         if found is None or found[2].started == started:
             return
@@ -338,20 +323,20 @@ class StatusManager:
         self._accept(pod, status, force=False, finished=False)
 
     def terminate_pod(self, pod: Pod) -> None:
-        """Nothing of the pod is left on this node: its status is final, and the API may forget the pod."""
+        """Make the pod's status final: nothing of it is left on this node, and the API may delete it."""
         entry = self._cache.get(PodUid(pod.metadata.uid))
         status = entry.status if entry is not None else pod.status
         self._accept(pod, final_status(pod, status), force=True, finished=True)
 
     def remove_orphaned_statuses(self, keep: Container[PodUid]) -> None:
-        """Forget every pod that is not to be kept."""
+        """Forget every pod that is not in `keep`."""
         for uid in self._cache.orphans(keep):
             self._records.drop(uid)
             if self._sender is not None:
                 self._sender.withdraw(uid)
 
     def reconcile_pod(self, uid: str) -> None:
-        """The API's object with this UID, a pod or a mirror, changed or is new: send our status if it shows another.
+        """Send our status if the changed or new API object with this UID, a pod or mirror pod, shows another one.
 
         A hint: without it the same happens within ten seconds.
         """
@@ -359,23 +344,23 @@ class StatusManager:
             self._sender.reconcile(self._pods.translate_pod_uid(uid))
 
     def _find_container(self, uid: PodUid, container_id: str) -> tuple[Pod, PodStatus, ContainerStatus] | None:
-        """A pod, its cached status and the status of the container with this ID; None if one of them is not known."""
+        """A pod, its cached status and the status of the container with this ID; None if one of them is unknown."""
         pod = self._pods.pod_by_uid(uid)
         if pod is None:
             return None
         entry = self._cache.get(PodUid(pod.metadata.uid))
         if entry is None:
-            log.info("container changed before its pod has a status", pod=pod_label(pod), container=container_id)
+            log.info("container result ignored: its pod has no status yet", pod=pod_label(pod), container=container_id)
             return None
         status = entry.status
         for container in (*status.container_statuses, *status.init_container_statuses):
             if container.container_id == container_id:
                 return pod, status, container
-        log.info("unknown container changed", pod=pod_label(pod), container=container_id)
+        log.info("container result ignored: unknown container", pod=pod_label(pod), container=container_id)
         return None
 
     def _accept(self, pod: Pod, status: PodStatus, *, force: bool, finished: bool) -> None:
-        """Make this the pod's status, unless it cannot follow from the one before or says nothing new."""
+        """Make this the pod's status, unless the transition is illegal or nothing changed."""
         entry = self._cache.get(PodUid(pod.metadata.uid))
         old = entry.status if entry is not None else self.shown_status(pod)
         if why := normalize.illegal_transition(old, status, pod.spec):
@@ -392,7 +377,7 @@ class StatusManager:
             self._sender.offer(PodUid(pod.metadata.uid), urgency_of(pod, old, status, finished=finished))
 
     def _continued(self, old: PodStatus, new: PodStatus) -> PodStatus:
-        """The new status with all that the old one hands down: when conditions turned, the start, the generation."""
+        """The new status with transition times, start time and generation of the old one."""
         now = format_time(self._clock.now())
         dated = new.conditions
         for kind in _DATED_CONDITIONS:
@@ -405,18 +390,18 @@ class StatusManager:
         )
 
     def _refuse(self, pod: Pod, why: str) -> None:
-        log.warning("status refused", pod=pod_label(pod), why=why)
+        log.warning("illegal status transition rejected", pod=pod_label(pod), why=why)
         if self._observer is not None:
             self._observer.status_refused(pod, why)
 
 
 def _stays_finished(pod: Pod, entry: VersionedStatus | None) -> bool:
-    """Whether a pod was finished before; only a static pod can come back, under the UID it had."""
+    """Whether a pod was finished before; only a static pod can come back under its UID."""
     return entry is not None and entry.finished and not is_static_pod(pod)
 
 
 def _with_container(status: PodStatus, old: ContainerStatus, new: ContainerStatus) -> PodStatus:
-    """The status with one container's status exchanged."""
+    """The status with one container status replaced."""
     return replace(
         status,
         container_statuses=tuple(new if one is old else one for one in status.container_statuses),

@@ -1,20 +1,11 @@
-"""Send one pod's status to the API server, and tell which pods have something to send.
+"""Sends one pod's status to the API server, and finds the pods that have something to send.
 
-A status goes out as a patch against the newest object we know, with the pod's UID as precondition; the server is
-asked for the pod only if nothing is known of it, or if it refused the patch because of what it has. When a pod that
-is being deleted has ended and nothing of it is left here, its deletion in the API is completed.
-Upstream: pkg/kubelet/status/status_manager.go (syncBatch, syncPod, needsUpdate, needsReconcile, canBeDeleted).
+A status is sent as a strategic merge patch against the newest known object, with the pod's UID as precondition; the pod
+is read from the server only if no object is known, or the server rejected the patch because of its own version. What
+others own in the status stays; a terminal phase is sent only once no container can run. When a pod that is being
+deleted has ended and nothing of it is left on the node, the syncer deletes it from the API.
 
-The patch that carries a status to the API server.
-
-UID, the status the server has and the one it shall have in, a strategic merge patch document out; pure. The UID is in
-every patch: the server refuses it if the name belongs to another pod by now. Upstream: pkg/util/pod/pod.go.
-
-What to send: the status the API server has, with the node's own put over it.
-
-In: the pod, the API's status (old), the node's (new), whether containers could still be running, and the time. Out:
-the status to send. What others own stays as they left it; an end is not reported before it is one. Pure.
-Upstream: pkg/kubelet/status/status_manager.go (mergePodStatus).
+Upstream: pkg/kubelet/status/status_manager.go, pkg/util/pod/pod.go
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,12 +22,11 @@ from pykubelet.api.pods import NO_MIRROR, OWNED_CONDITIONS, MirrorUid, PodUid, i
 from pykubelet.api.scheme import PODS
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import format_time
-from pykubelet.client.interface import now_if_uid
+from pykubelet.client.interface import Client, now_if_uid
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.status.cache import (
     PodDeletionSafety,
-    StatusApi,
     StatusObserver,
-    StatusPodManager,
     StatusRecords,
     VersionedStatus,
 )
@@ -54,7 +44,7 @@ _DISRUPTION = "DisruptionTarget"
 
 
 def merge_status(pod: Pod, old: PodStatus, new: PodStatus, *, could_run: bool, now: str) -> PodStatus:
-    """The status to send for `pod`; `could_run` says whether containers of it could still be running."""
+    """The status to send for `pod`; `could_run` says whether its containers may still be running."""
     ending = not is_terminal(old.phase) and is_terminal(new.phase)
     new = stamp_disruption(old, new, could_run=could_run, now=now)
     held_back = ending and could_run
@@ -72,9 +62,9 @@ def merge_status(pod: Pod, old: PodStatus, new: PodStatus, *, could_run: bool, n
 
 
 def stamp_disruption(old: PodStatus, new: PodStatus, *, could_run: bool, now: str) -> PodStatus:
-    """The node's status, its DisruptionTarget dated anew on the step to the end.
+    """The node's status with a new time in DisruptionTarget when the pod reaches its terminal phase.
 
-    The condition was held back until now, so the time at which it was first thought of would mislead.
+    The condition is held back until then, so its earlier time would mislead.
     """
     if is_terminal(old.phase) or not is_terminal(new.phase) or could_run:
         return new
@@ -92,7 +82,7 @@ def _merge_conditions(old: PodStatus, new: PodStatus, *, takes_disruption: bool)
 
 
 def _unready_if_terminal(pod: Pod, old: PodStatus, status: PodStatus, now: str) -> PodStatus:
-    """No pod has ended and is ready, whatever the probes have had time to say."""
+    """The status of a terminal pod with Ready and ContainersReady False, whatever its probes said last."""
     conditions = status.conditions
     if not is_terminal(status.phase) or not (is_true(conditions, "Ready") or is_true(conditions, "ContainersReady")):
         return status
@@ -105,37 +95,37 @@ def _unready_if_terminal(pod: Pod, old: PodStatus, status: PodStatus, now: str) 
 
 
 def status_patch(uid: str, old: PodStatus, new: PodStatus) -> Document:
-    """What turns `old` into `new`, for the pod with this UID."""
+    """The patch from `old` to `new` for the pod with this UID."""
     wanted = {"metadata": {"uid": uid}, "status": to_document(new)}
     return diff_strategic({"status": to_document(old)}, wanted, "core.v1.Pod")
 
 
 def is_unchanged(patch: Document) -> bool:
-    """Whether a status patch holds nothing but its precondition, so that nobody needs to see it."""
+    """Whether a status patch contains nothing but its precondition."""
     return patch.keys() == {"metadata"}
 
 
 log = get_logger(__name__)
 
-# A pod's volumes and cgroup go within seconds of its containers; the API need not learn of it any sooner.
+# Volumes and cgroup are released within seconds after the containers.
 RECLAIM_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRetry:
-    """A status could not be sent, or a deletion not completed: try again, at the earliest after this time."""
+    """A status was not sent, or a deletion not completed: retry after this time at the earliest."""
 
     after_seconds: float = 0.0
 
 
 class StatusSyncer:
-    """Sends statuses. Never call it twice at once for one pod; different pods may go side by side."""
+    """Sends statuses: one pod at a time per pod, different pods concurrently."""
 
     def __init__(
         self,
         *,
-        client: StatusApi,
-        pods: StatusPodManager,
+        client: Client,
+        pods: PodManager,
         safety: PodDeletionSafety,
         records: StatusRecords,
         observer: StatusObserver | None,
@@ -148,16 +138,16 @@ class StatusSyncer:
         self._cache, self._view = records.cache, records.view
         self._observer = observer
         self._clock = clock
-        # The last version sent, by the UID that the API server knows: a mirror's for a static pod.
+        # The last version sent, by the UID in the API: that of the mirror pod for a static pod.
         self._sent: dict[MirrorUid, int] = {}
-        # What was last compared and found to say the same: the API's object and our status, neither of which ever changes.
+        # The last compared equal pair of API object and own status, both immutable.
         self._agreed: dict[PodUid, tuple[Pod, PodStatus]] = {}
 
     def due(self, *, all: bool) -> tuple[PodUid, ...]:
-        """The pods to send now: those with a version not sent yet.
+        """The pods with an unsent version.
 
-        With `all` every pod is looked at, and those join whose status in the API is not ours, and those that can be
-        deleted; versions of pods that are gone are forgotten.
+        With `all` also those whose status in the API differs from ours and those that can be deleted; versions of
+        forgotten pods are dropped.
         """
         pod_to_mirror, mirror_to_pod = self._pods.uid_translations()
         if all:
@@ -167,13 +157,13 @@ class StatusSyncer:
             for agreed in self._agreed.keys() - set(self._cache):
                 del self._agreed[agreed]
             return tuple(uid for uid in self._cache if self._is_due(uid, pod_to_mirror))
-        # A mirror made anew has nothing of what was sent to the one before, and nobody marks that as unsent.
+        # A recreated mirror pod lacks what was sent to its predecessor, although it counts as sent.
         remirrored = (uid for uid in pod_to_mirror if uid in self._cache)
         candidates: Iterable[PodUid] = dict.fromkeys((*self._cache.unsent, *remirrored))
         return tuple(uid for uid in candidates if self._has_unsent(uid, pod_to_mirror))
 
     def is_due(self, uid: PodUid) -> bool:
-        """Whether `due(all=True)` would name this pod; the others are not looked at."""
+        """Whether `due(all=True)` would contain this pod."""
         pod = self._pods.pod_by_uid(uid)
         mirror = self._pods.mirror_pod_by_pod(pod) if pod is not None else None
         if mirror is not None:
@@ -188,7 +178,7 @@ class StatusSyncer:
         return pod is not None and self.can_be_deleted(pod, entry)
 
     def needs_reconcile(self, uid: PodUid, status: PodStatus) -> bool:
-        """Whether the API shows another status than ours, for whatever reason; ours is the truth."""
+        """Whether the API shows another status than ours."""
         pod = self._pods.pod_by_uid(uid)
         if pod is not None and is_static_pod(pod):
             pod = self._pods.mirror_pod_by_pod(pod)
@@ -203,13 +193,13 @@ class StatusSyncer:
         return differs
 
     def can_be_deleted(self, pod: Pod, entry: VersionedStatus) -> bool:
-        """Whether the API may forget this pod: it ended there as well as here, and nothing of it is left."""
+        """Whether the API may delete this pod: it ended there and here, and nothing of it is left."""
         return _waits_for_deletion(pod, entry) and self._safety.pod_resources_are_reclaimed(pod, entry.status)
 
     async def sync_pod(self, uid: PodUid) -> StatusRetry | None:
-        """Bring the API up to the newest version of this pod's status; None if nothing more can be done now.
+        """Send the newest version of this pod's status; None if nothing is left to do now.
 
-        A pod that the API does not have, or that is another one by now, is no failure. Raises nothing of the API's.
+        A pod that is missing in the API, or was recreated, is no failure. Raises no ApiError.
         """
         entry = self._cache.get(uid)
         if entry is None or self._lacks_mirror(uid):
@@ -218,14 +208,14 @@ class StatusSyncer:
         try:
             return await self._send(uid, entry)
         except NotFound:
-            # Whoever forgets the pod will have its status dropped too.
+            # The status is dropped when the pod is forgotten.
             log.debug("pod is not in the API", **facts)
             return None
         except ApiError as error:
             log.warning("status not sent", reason=error.reason, why=error.message, **facts)
             if self._observer is not None:
                 self._observer.status_not_sent(uid, error.message)
-            # What the server will not have is not worth asking often; the next reconcile pass does.
+            # A rejected status is retried by the next reconcile pass only.
             worth_repeating = error.retry or isinstance(error, Conflict)
             return StatusRetry(error.retry_after_seconds or 0.0) if worth_repeating else None
 
@@ -257,7 +247,7 @@ class StatusSyncer:
         return pod
 
     async def _patch(self, uid: PodUid, entry: VersionedStatus, pod: Pod) -> Pod:
-        """Have the API take the status over; its answer, or `pod` if that has it already."""
+        """Patch the status; return the API's answer, or `pod` if nothing had to be sent."""
         could_run = self._safety.could_have_running_containers(uid)
         now = format_time(self._clock.now())
         status = stamp_disruption(pod.status, entry.status, could_run=could_run, now=now)
@@ -284,20 +274,20 @@ class StatusSyncer:
             found = await self._read(uid, entry)
             if found.metadata.uid == pod.metadata.uid:
                 raise
-        log.debug("pod gone from the API", pod=f"{entry.namespace}/{entry.name}", uid=uid)
+        log.debug("pod deleted from the API", pod=f"{entry.namespace}/{entry.name}", uid=uid)
         self._records.drop(uid)
 
     def _learn(self, uid: PodUid, pod: Pod) -> None:
-        # The pod may have been forgotten while we waited for the answer.
+        # The pod may have been forgotten while we waited.
         if uid in self._cache:
             self._view.learn(uid, pod)
 
     def _is_another(self, uid: PodUid, pod: Pod) -> bool:
-        """Whether the name belongs to another pod by now; then nobody needs the status of the one before."""
+        """Whether the name belongs to another pod by now; then the old status is dropped."""
         translated = self._pods.translate_pod_uid(pod.metadata.uid)
         if not translated or translated == uid:
             return False
-        log.info("pod was made anew, its old status is dropped", uid=uid, new_uid=translated)
+        log.info("pod was recreated: its old status is dropped", uid=uid, new_uid=translated)
         self._records.drop(uid)
         return True
 
@@ -325,11 +315,11 @@ class StatusSyncer:
 
 
 def _waits_for_deletion(pod: Pod, entry: VersionedStatus) -> bool:
-    """Whether a pod is to be deleted and has come to its end; mirrors are deleted by whoever keeps them."""
+    """Whether a pod is being deleted and has ended; mirror pods are deleted by the mirror client."""
     deleting = pod.metadata.deletion_timestamp is not None and not is_mirror_pod(pod)
     return deleting and is_terminal(pod.status.phase) and entry.finished
 
 
 def _is_about_identity(error: Conflict | Invalid) -> bool:
-    """Whether the server may have refused a patch because the name belongs to another pod."""
+    """Whether the server may have rejected a patch because the name belongs to another pod."""
     return isinstance(error, Conflict) or any(cause.get("field") == "metadata.uid" for cause in error.causes)

@@ -8,8 +8,8 @@ from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.pods import PodUid
 from pykubelet.api.serializer import Document, from_document, to_document
+from pykubelet.client.interface import Client
 from pykubelet.kubelet.pod.pod_manager import PodManager
-from pykubelet.kubelet.status.cache import StatusApi
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.testing.build import pod
 from pykubelet.testing.memory_api import MemoryApi
@@ -19,7 +19,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 class World:
     """One node, and what a test may know and change around it."""
 
-    def __init__(self, wrap: Callable[[MemoryApi], StatusApi] = lambda api: api) -> None:
+    def __init__(self, wrap: Callable[[MemoryApi], Client] = lambda api: api) -> None:
         self.clock = VirtualClock()
         self.api = MemoryApi(self.clock)
         self.pods = PodManager()

@@ -13,8 +13,8 @@ from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.pods import PodUid
 from pykubelet.api.serializer import from_document, to_document
+from pykubelet.client.interface import Client
 from pykubelet.kubelet.pod.pod_manager import PodManager
-from pykubelet.kubelet.status.cache import StatusApi
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.testing.build import pod
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
@@ -42,7 +42,7 @@ class Scenario:
         self.api = MemoryApi(VirtualClock())
         client: Any = self.api
         self.faulty = [client := FaultyClient(client, fault, at=at) for fault, at in faults]
-        checked: StatusApi = client
+        checked: Client = client
         self.pods = PodManager()
         self.manager = StatusManager(client=checked, pods=self.pods, safety=Safety(), clock=VirtualClock())
         self.known = [self._add(pod(f"p{number}")) for number in range(3)]
