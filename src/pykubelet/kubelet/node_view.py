@@ -13,8 +13,7 @@ from pykubelet.api.serializer import Document, to_document
 from pykubelet.client.interface import Reader, Selection
 from pykubelet.client.node_view import NodePod, PodProgress, SourceState, UsageReading, pod_key
 from pykubelet.httpserver.response import HttpStream
-from pykubelet.kubelet.config.config import PodConfig
-from pykubelet.kubelet.config.sources import SourcesReady
+from pykubelet.kubelet.config.config import PodConfig, SourcesReady
 from pykubelet.kubelet.explain.explainer import PodExplainer, explain_from_api
 from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.kubelet.pleg.pod_cache import PodCache
