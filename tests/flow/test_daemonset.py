@@ -74,16 +74,16 @@ async def test_every_node_has_its_pod_whenever_it_comes(tmp_path: Path) -> None:
         assert (status.desired_number_scheduled, status.current_number_scheduled, status.number_ready) == (1, 1, 1)
 
 
-async def test_binder_takes_each_pod_to_the_node_it_was_made_for(tmp_path: Path) -> None:
+async def test_scheduler_binds_each_pod_to_the_node_it_was_created_for(tmp_path: Path) -> None:
     """Also to one that is closed to others: daemons tolerate it."""
     async with local_api(tmp_path) as api:
         world = Cluster(api.client)
         informers, informed = Informers(client=api.client, clock=world.clock), asyncio.Event()
         recorder = Recorder(sink=api.client, source=EventSource(component=SCHEDULER_NAME), clock=world.clock)
-        binder = Scheduler(client=api.client, recorder=recorder, pods=informers.pods, clock=world.clock)
-        binder.listen(informers)
-        loop = ControllerWorkers(name="binder", process_next=binder.process_next, informed=informed)
-        parts = {"informers": with_ready_event(informers.run, informed), "binder": with_ready_event(loop.run)}
+        scheduler = Scheduler(client=api.client, recorder=recorder, pods=informers.pods, clock=world.clock)
+        scheduler.listen(informers)
+        loop = ControllerWorkers(name="scheduler", process_next=scheduler.process_next, informed=informed)
+        parts = {"informers": with_ready_event(informers.run, informed), "scheduler": with_ready_event(loop.run)}
         async with running(parts), world.controllers():
             closed = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
             await world.create_nodes("n1", "n2")

@@ -1,4 +1,4 @@
-"""The binder and the node controllers get there whatever goes wrong on the way, once, anywhere."""
+"""The scheduler and the node controllers succeed whatever single request fails."""
 
 import asyncio
 from pathlib import Path

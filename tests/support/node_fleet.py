@@ -159,19 +159,16 @@ class Fleet:
 async def controllers(
     client: Client, clock: Clock, *, sink: Client | None = None, terminated_threshold: int = 12_500
 ) -> AsyncIterator[None]:
-    """Binder, node lifecycle, evictions and pod collector at work; their events may go another way."""
+    """Runs scheduler, node lifecycle, taint eviction and pod garbage collector; their events may go another way."""
     informers, informed, by_node = Informers(client=client, clock=clock), asyncio.Event(), PodsByNode()
 
     def recorder(component: str) -> Recorder:
         return Recorder(sink=sink or client, source=EventSource(component=component), clock=clock)
 
-    scheduler, nodes, taints = (
-        recorder(SCHEDULER_NAME),
-        recorder(node_lifecycle_controller.SOURCE),
-        recorder(eviction.SOURCE),
-    )
+    nodes, taints = recorder(node_lifecycle_controller.SOURCE), recorder(eviction.SOURCE)
+    bindings = recorder(SCHEDULER_NAME)
     pods, leases = informers.pods, informers.objects(LEASES)
-    binder = Scheduler(client=client, recorder=scheduler, pods=pods, clock=clock)
+    scheduler = Scheduler(client=client, recorder=bindings, pods=pods, clock=clock)
     life = NodeLifecycleController(
         client=client, recorder=nodes, leases=leases, pods=pods, pods_by_node=by_node, clock=clock
     )
@@ -179,10 +176,10 @@ async def controllers(
     collector = PodGCController(
         client=client, pods_by_node=by_node, clock=clock, terminated_threshold=terminated_threshold
     )
-    for each in (by_node, binder, life, evicting, collector):
+    for each in (by_node, scheduler, life, evicting, collector):
         each.listen(informers)
     work = {
-        "binder": (binder.process_next, 5),
+        "scheduler": (scheduler.process_next, 5),
         "node monitor": (life.monitor_next, 1),
         "node taints": (life.taint_next, 5),
         "pods of silent nodes": (life.mark_next, 5),
@@ -193,8 +190,8 @@ async def controllers(
         name: with_ready_event(ControllerWorkers(name=name, process_next=step, informed=informed, workers=workers).run)
         for name, (step, workers) in work.items()
     }
-    tellers = {f"events of {name}": with_ready_event(each.run) for name, each in enumerate((scheduler, nodes, taints))}
-    async with running({"informers": with_ready_event(informers.run, informed), **tellers, **loops}):
+    recorders = {f"events of {name}": with_ready_event(each.run) for name, each in enumerate((bindings, nodes, taints))}
+    async with running({"informers": with_ready_event(informers.run, informed), **recorders, **loops}):
         await informed.wait()
         yield
 

@@ -1,4 +1,4 @@
-"""Objects by labels and selectors by what they select: the same answers as going through all of them."""
+"""LabelIndex and SelectorIndex give the same answers as a scan of all objects."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The scheduler's view, choice and queue: sums stay right, choices fit, nobody jumps the queue."""
+"""The scheduler: cached sums stay correct, chosen nodes fit, and the queue keeps its order."""
 
 import asyncio
 from collections import Counter

@@ -31,7 +31,6 @@ from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.authorization import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.generated.meta import DeleteOptions, Preconditions
-from pykubelet.api.schema import CERTIFICATE_SIGNING_REQUESTS as SCHEMA_CERTIFICATE_SIGNING_REQUESTS
 from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import parse_time
@@ -123,7 +122,7 @@ def csr_recognizers(request: CertificateSigningRequest) -> tuple[CsrRecognizer, 
 
 def new_access_review(request: CertificateSigningRequest, recognizer: CsrRecognizer) -> SubjectAccessReview:
     """The SubjectAccessReview that checks a permission of the requester."""
-    spec, resource = request.spec, SCHEMA_CERTIFICATE_SIGNING_REQUESTS
+    spec, resource = request.spec, CERTIFICATE_SIGNING_REQUESTS.resource
     attributes = ResourceAttributes(
         group=resource.group,
         resource=resource.plural,

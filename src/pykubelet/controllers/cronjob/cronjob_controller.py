@@ -113,10 +113,7 @@ class CronJobController(KeyedController):
         self.job_changed(new)
 
     async def sync(self, key: str) -> None:
-        """Updates the status, creates the job that is due, and removes finished jobs above the limits.
-
-        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
-        """
+        """Updates the status, creates the job that is due, and removes finished jobs above the limits."""
         cron = self._crons.get(key)
         if cron is None:
             return

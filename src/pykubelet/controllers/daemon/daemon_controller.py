@@ -110,10 +110,7 @@ class DaemonSetController(KeyedController):
         )
 
     async def sync(self, key: str) -> None:
-        """Reconciles one DaemonSet: its history, its pods on every node, and its status.
-
-        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
-        """
+        """Reconciles one DaemonSet: its history, its pods on every node, and its status."""
         daemon_set = self._informers.sets.get(key)
         if daemon_set is None:
             self._expectations.forget(key)

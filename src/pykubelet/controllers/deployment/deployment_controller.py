@@ -140,10 +140,7 @@ class DeploymentController(KeyedController):
             self.queue.add(key_of(deployment))
 
     async def sync(self, key: str) -> None:
-        """Takes the next step of one Deployment.
-
-        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
-        """
+        """Takes the next step of one Deployment."""
         deployment = self._deployments.get(key)
         if deployment is None:
             return

@@ -17,7 +17,6 @@ from pykubelet.aio.clock import Clock
 from pykubelet.api.errors import ApiError
 from pykubelet.api.generated.batch import Job, JobCondition, JobStatus
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.generated.meta import LabelSelector
 from pykubelet.api.labels import selector_from_object
 from pykubelet.api.scheme import JOBS, PODS
 from pykubelet.api.times import format_time
@@ -99,10 +98,7 @@ class JobController(KeyedController):
         self.events.listen(informers)
 
     async def sync(self, key: str) -> None:
-        """Reconciles one job: creates or deletes pods, counts finished ones, and ends the job when it is over.
-
-        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
-        """
+        """Reconciles one job: creates or deletes pods, counts finished ones, and ends the job when it is over."""
         job = self._jobs.get(key)
         if job is None or is_finished(job):
             self._finished.pop(key, None)
@@ -350,12 +346,8 @@ class JobEventHandlers:
 
     def _enqueue_selecting(self, pod: Pod) -> None:
         """Enqueues every job that may adopt an orphan."""
-        for job in self._jobs.selecting(pod, _selector_of):
+        for job in self._jobs.selecting(pod, lambda one: one.spec.selector):
             self._enqueue(job)
-
-
-def _selector_of(job: Job) -> LabelSelector | None:
-    return job.spec.selector
 
 
 def _started(job: Job, now: datetime) -> Job:

@@ -19,9 +19,8 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.core import Namespace, Pod
 from pykubelet.api.generated.meta import DeleteOptions
-from pykubelet.api.schema import PODS, Resource
-from pykubelet.api.scheme import NAMESPACES, PartialMeta, as_documents, metadata_of
-from pykubelet.api.scheme import PODS as SCHEME_PODS
+from pykubelet.api.schema import Resource
+from pykubelet.api.scheme import NAMESPACES, PODS, PartialMeta, as_documents, metadata_of
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time, parse_time
 from pykubelet.client.informers import Informers
@@ -104,7 +103,7 @@ class NamespaceController(KeyedController):
             changed=self.namespace_seen,
             deleted=self.namespace_deleted,
         )
-        informers.add_event_handler(SCHEME_PODS, deleted=self.pod_deleted)
+        informers.add_event_handler(PODS, deleted=self.pod_deleted)
 
     def namespace_seen(self, namespace: Namespace) -> None:
         """Enqueues a namespace that is being deleted."""
@@ -233,7 +232,7 @@ def kinds_to_empty(served: Iterable[Resource]) -> tuple[Resource, ...]:
 
 def is_pods(resource: Resource) -> bool:
     """Whether the kind is pods, which must be gone before other kinds are deleted, because they use those."""
-    return resource.group_resource == PODS.group_resource
+    return resource.group_resource == PODS.resource.group_resource
 
 
 def status_patch(namespace: Document, found: DeletionPass, now: datetime) -> Document | None:

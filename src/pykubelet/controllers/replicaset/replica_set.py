@@ -17,7 +17,6 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.generated.meta import LabelSelector
 from pykubelet.api.labels import Selector, SelectorError, selector_from_labels, selector_from_object
 from pykubelet.api.pods import pod_label
 from pykubelet.api.scheme import PODS, REPLICA_SETS
@@ -143,10 +142,7 @@ class ReplicaSetController(KeyedController):
             self._enqueue(replica_set)
 
     async def sync(self, key: str) -> None:
-        """Reconciles one ReplicaSet: claims pods, creates or deletes the difference, writes the status.
-
-        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
-        """
+        """Reconciles one ReplicaSet: claims pods, creates or deletes the difference, writes the status."""
         replica_set = self._sets.get(key)
         if replica_set is None:
             self._expectations.forget(key)
@@ -259,7 +255,7 @@ class ReplicaSetController(KeyedController):
 
     def _enqueue_selecting(self, pod: Pod) -> None:
         """Enqueues every set that may adopt an orphan."""
-        for replica_set in self._sets.selecting(pod, _selector_of):
+        for replica_set in self._sets.selecting(pod, lambda one: one.spec.selector):
             self.queue.add(key_of(replica_set))
 
 
@@ -329,7 +325,3 @@ def _conditions(
         last_transition_time=format_time(now),
     )
     return (*others, condition)
-
-
-def _selector_of(replica_set: ReplicaSet) -> LabelSelector | None:
-    return replica_set.spec.selector

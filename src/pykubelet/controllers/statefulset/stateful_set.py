@@ -16,7 +16,6 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.apps import ControllerRevision, StatefulSet, StatefulSetStatus
 from pykubelet.api.generated.core import PersistentVolumeClaim, Pod
-from pykubelet.api.generated.meta import LabelSelector
 from pykubelet.api.labels import Selector, SelectorError, selector_from_object
 from pykubelet.api.scheme import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, ApiObject
 from pykubelet.api.serializer import Document
@@ -148,10 +147,7 @@ class StatefulSetController(KeyedController):
         self._enqueue_selecting(claim)
 
     async def sync(self, key: str) -> None:
-        """Takes the next steps of one set and writes its status.
-
-        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
-        """
+        """Takes the next steps of one set and writes its status."""
         stateful_set = self._informers.sets.get(key)
         if stateful_set is None:
             return
@@ -266,7 +262,7 @@ class StatefulSetController(KeyedController):
             self.queue.add(key_of(stateful_set))
 
     def _enqueue_selecting(self, orphan: ApiObject) -> None:
-        for stateful_set in self._informers.sets.selecting(orphan, _selector_of):
+        for stateful_set in self._informers.sets.selecting(orphan, lambda one: one.spec.selector):
             self.queue.add(key_of(stateful_set))
 
 
@@ -363,7 +359,3 @@ def stateful_set_informers(informers: Informers) -> StatefulSetInformers:
         claims=informers.objects(PERSISTENT_VOLUME_CLAIMS),
         revisions=informers.objects(CONTROLLER_REVISIONS),
     )
-
-
-def _selector_of(stateful_set: StatefulSet) -> LabelSelector | None:
-    return stateful_set.spec.selector

@@ -1,4 +1,4 @@
-"""What becomes of requests for certificates: whose are approved, what is signed, when they go."""
+"""Certificate requests: which are approved, what is signed, and when they are deleted."""
 
 from datetime import datetime, timedelta
 

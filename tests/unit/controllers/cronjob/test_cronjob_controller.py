@@ -1,4 +1,4 @@
-"""The CronJob controller where something is odd: jobs it does not know, schedules that are none, calls that fail."""
+"""The CronJob controller in unusual situations: unknown jobs, invalid schedules, failing requests."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The DaemonSet controller with the real PodControl: a pod on every node that should have one."""
+"""The DaemonSet controller with the real PodControl creates a pod on every node that should run one."""
 
 import asyncio
 from typing import Any

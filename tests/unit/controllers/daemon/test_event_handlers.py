@@ -1,4 +1,4 @@
-"""Which change wakes which DaemonSet, and what it fulfils."""
+"""Which change enqueues which DaemonSet, and which expectations it fulfils."""
 
 from collections.abc import Callable
 from typing import Any
@@ -50,11 +50,11 @@ def node(*taints: Taint, **labels: str) -> Node:
 
 
 class World:
-    """The news of three sets."""
+    """The event handlers over three sets."""
 
     def __init__(self) -> None:
         self.expectations, self.queue = CountingExpectations(), WorkQueue()
-        self.news = DaemonSetEventHandlers(
+        self.handlers = DaemonSetEventHandlers(
             sets=ObjectIndex([A, B, SSD]), expectations=self.expectations, queue=self.queue
         )
 
@@ -74,41 +74,43 @@ def revision(owner: DaemonSet | None, app: str = "a", version: str = "1") -> Con
 
 
 NEWS: list[tuple[str, Callable[[DaemonSetEventHandlers], None], list[str]]] = [
-    ("new set", lambda news: news.set_added(A), ["a"]),
-    ("changed set", lambda news: news.set_updated(A, A), ["a"]),
-    ("pod", lambda news: news.pod_added(pod(A)), ["a"]),
-    ("pod of another kind", lambda news: news.pod_added(pod(replace(A, kind="Other"))), []),
-    ("orphan", lambda news: news.pod_added(pod(None)), ["a"]),
-    ("orphan nobody selects", lambda news: news.pod_added(pod(None, "z")), []),
-    ("ending pod", lambda news: news.pod_added(pod(A, deletion_timestamp=AT)), ["a"]),
-    ("same pod", lambda news: news.pod_updated(pod(A), pod(A)), []),
-    ("changed pod", lambda news: news.pod_updated(pod(A), pod(A, version="2")), ["a"]),
-    ("released pod", lambda news: news.pod_updated(pod(A), pod(None, "b", "2")), ["a", "b"]),
-    ("adopted pod", lambda news: news.pod_updated(pod(None), pod(B, version="2")), ["b"]),
-    ("orphan the same", lambda news: news.pod_updated(pod(None), pod(None, version="2")), []),
-    ("orphan with other labels", lambda news: news.pod_updated(pod(None), pod(None, "b", "2")), ["b"]),
-    ("pod ends", lambda news: news.pod_updated(pod(A), pod(A, version="2", deletion_timestamp=AT)), ["a"]),
-    ("pod gone", lambda news: news.pod_deleted(pod(A)), ["a"]),
-    ("orphan gone", lambda news: news.pod_deleted(pod(None)), []),
-    ("new node", lambda news: news.node_added(node()), ["a", "b", "ssd"]),
-    ("heartbeat", lambda news: news.node_updated(node(), node()), []),
-    ("label that matters to one", lambda news: news.node_updated(node(), node(disk="ssd")), ["ssd"]),
-    ("taint", lambda news: news.node_updated(node(), node(Taint(key="k", effect="NoSchedule"))), ["a", "b"]),
-    ("node gone", lambda news: news.node_deleted(node()), ["a", "b"]),
-    ("own revision", lambda news: news.revision_added(revision(A)), []),
-    ("orphan revision", lambda news: news.revision_added(revision(None)), ["a"]),
-    ("same revision", lambda news: news.revision_updated(revision(A), revision(A)), []),
-    ("changed revision", lambda news: news.revision_updated(revision(A), revision(A, version="2")), ["a"]),
-    ("revision gone", lambda news: news.revision_deleted(revision(A)), ["a"]),
-    ("orphan revision gone", lambda news: news.revision_deleted(revision(None)), []),
+    ("new set", lambda handlers: handlers.set_added(A), ["a"]),
+    ("changed set", lambda handlers: handlers.set_updated(A, A), ["a"]),
+    ("pod", lambda handlers: handlers.pod_added(pod(A)), ["a"]),
+    ("pod of another kind", lambda handlers: handlers.pod_added(pod(replace(A, kind="Other"))), []),
+    ("orphan", lambda handlers: handlers.pod_added(pod(None)), ["a"]),
+    ("orphan nobody selects", lambda handlers: handlers.pod_added(pod(None, "z")), []),
+    ("ending pod", lambda handlers: handlers.pod_added(pod(A, deletion_timestamp=AT)), ["a"]),
+    ("same pod", lambda handlers: handlers.pod_updated(pod(A), pod(A)), []),
+    ("changed pod", lambda handlers: handlers.pod_updated(pod(A), pod(A, version="2")), ["a"]),
+    ("released pod", lambda handlers: handlers.pod_updated(pod(A), pod(None, "b", "2")), ["a", "b"]),
+    ("adopted pod", lambda handlers: handlers.pod_updated(pod(None), pod(B, version="2")), ["b"]),
+    ("orphan the same", lambda handlers: handlers.pod_updated(pod(None), pod(None, version="2")), []),
+    ("orphan with other labels", lambda handlers: handlers.pod_updated(pod(None), pod(None, "b", "2")), ["b"]),
+    ("pod ends", lambda handlers: handlers.pod_updated(pod(A), pod(A, version="2", deletion_timestamp=AT)), ["a"]),
+    ("pod gone", lambda handlers: handlers.pod_deleted(pod(A)), ["a"]),
+    ("orphan gone", lambda handlers: handlers.pod_deleted(pod(None)), []),
+    ("new node", lambda handlers: handlers.node_added(node()), ["a", "b", "ssd"]),
+    ("heartbeat", lambda handlers: handlers.node_updated(node(), node()), []),
+    ("label that matters to one", lambda handlers: handlers.node_updated(node(), node(disk="ssd")), ["ssd"]),
+    ("taint", lambda handlers: handlers.node_updated(node(), node(Taint(key="k", effect="NoSchedule"))), ["a", "b"]),
+    ("node gone", lambda handlers: handlers.node_deleted(node()), ["a", "b"]),
+    ("own revision", lambda handlers: handlers.revision_added(revision(A)), []),
+    ("orphan revision", lambda handlers: handlers.revision_added(revision(None)), ["a"]),
+    ("same revision", lambda handlers: handlers.revision_updated(revision(A), revision(A)), []),
+    ("changed revision", lambda handlers: handlers.revision_updated(revision(A), revision(A, version="2")), ["a"]),
+    ("revision gone", lambda handlers: handlers.revision_deleted(revision(A)), ["a"]),
+    ("orphan revision gone", lambda handlers: handlers.revision_deleted(revision(None)), []),
 ]
 
 
-@pytest.mark.parametrize(("tell", "expected"), [pytest.param(*row[1:], id=row[0]) for row in NEWS])
-async def test_news_wake_whom_they_concern(tell: Callable[[DaemonSetEventHandlers], None], expected: list[str]) -> None:
-    """And nobody else."""
+@pytest.mark.parametrize(("event", "expected"), [pytest.param(*row[1:], id=row[0]) for row in NEWS])
+async def test_event_enqueues_the_sets_it_concerns(
+    event: Callable[[DaemonSetEventHandlers], None], expected: list[str]
+) -> None:
+    """And no others."""
     world = World()
-    tell(world.news)
+    event(world.handlers)
     assert await world.woken() == expected
 
 
@@ -116,21 +118,21 @@ async def test_pods_fulfil_what_is_expected() -> None:
     """One that ends already was never the creation; a set that goes, or is replaced, expects nothing."""
     world = World()
     world.expectations.set("ns/a", add=1, delete=1, now_seconds=0)
-    world.news.pod_added(pod(A, deletion_timestamp=AT))
+    world.handlers.pod_added(pod(A, deletion_timestamp=AT))
     found = world.expectations.get("ns/a")
     assert found is not None
     assert (found.add, found.delete) == (1, 0)
-    world.news.pod_added(pod(A))
+    world.handlers.pod_added(pod(A))
     assert found.fulfilled
-    world.news.set_updated(A, replace(A, metadata=replace(A.metadata, uid="other")))
+    world.handlers.set_updated(A, replace(A, metadata=replace(A.metadata, uid="other")))
     assert world.expectations.get("ns/a") is None
 
 
 async def test_ready_pod_is_looked_at_again_when_it_is_available() -> None:
     """Also if nothing else happens."""
     world = World()
-    world.news.pod_updated(pod(A), pod(A, version="2", ready=True))
-    world.news.pod_updated(pod(B), pod(B, version="2", ready=True))
+    world.handlers.pod_updated(pod(A), pod(A, version="2", ready=True))
+    world.handlers.pod_updated(pod(B), pod(B, version="2", ready=True))
     assert await world.woken() == ["a", "b"]
     assert "ns/b" in world.queue
     assert "ns/a" not in world.queue

@@ -1,4 +1,4 @@
-"""The versions of a DaemonSet: one revision per template, known to pods by its label."""
+"""The revision history of a DaemonSet: one revision per template, which pods name in a label."""
 
 from pykubelet.api import serializer
 from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, DaemonSetSpec

@@ -1,4 +1,4 @@
-"""Daemon pods node by node: what to create and delete, where they fit, how failures slow it down."""
+"""Daemon pods per node: which to create and delete, where they fit, and the backoff of failed ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The update of a DaemonSet, step by step: bounds, order, what surging keeps up."""
+"""The rolling update of a DaemonSet: limits, order, and availability while surging."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The Deployment controller: what wakes it, what it refuses, and what it does when a set cannot be made."""
+"""The Deployment controller: what enqueues it, what it rejects, and failures to create a ReplicaSet."""
 
 from typing import Any, TypeVar
 

@@ -1,4 +1,4 @@
-"""What a Deployment's parts decide: templates and names, revisions and their history, conditions and counts."""
+"""The decisions of a Deployment: templates and names, revisions and history, conditions and counts."""
 
 from datetime import timedelta
 from math import ceil, floor

@@ -1,4 +1,4 @@
-"""Sizes of replica sets: whatever the order in which things happen, the limits hold and the new version gets there."""
+"""The sizes of ReplicaSets stay within the limits, and the new revision completes, in any order of events."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a disruption budget allows, and when the announcement of a pod's end is stale."""
+"""What a PodDisruptionBudget permits, and when a DisruptionTarget condition is stale."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

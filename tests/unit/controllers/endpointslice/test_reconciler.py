@@ -1,4 +1,4 @@
-"""How endpoints are spread over slices, and what a slice and an endpoint look like."""
+"""How endpoints are distributed over slices, and the content of slices and Endpoints."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Changes of one of many: what each costs does not grow with how many there are."""
+"""The cost of a change of one of many pods does not grow with their number."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Parts that controllers share: the work queue, the index of objects, the live owner, errors in company."""
+"""What controllers share: work queue, object index, status patches, adoption checks, aggregate errors."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Versions of a workload: their data, names, order, and how many are kept."""
+"""Controller revisions: their data, names, order, and how many are kept."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is told of a controller's queue: how much waits, how long, what is tried again."""
+"""The metrics of a work queue: depth, waiting time, duration and retries."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The graph of owners and dependents: what a change gives to do, and that both sides always agree."""
+"""The owner graph: what follows from a change, and that both ends of an edge always agree."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The Job controller with the real PodControl: it ends, and its counts are right, whatever fails on the way."""
+"""The Job controller with the real PodControl ends, with correct counts, whatever fails on the way."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Sets of indexes do what sets of numbers do."""
+"""IndexSet behaves like a set of numbers."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What a job leaves behind: pods that nobody counts, and the job itself when its time is over."""
+"""Pods that no job counts lose their finalizer, and finished jobs are deleted when their TTL expires."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a Job makes of its pods: how many it wants, how it ends, how long it waits."""
+"""How many pods a Job wants, how it ends, and how long it waits before it replaces failed pods."""
 
 from datetime import datetime, timedelta
 from typing import Any

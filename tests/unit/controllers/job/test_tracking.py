@@ -1,4 +1,4 @@
-"""Counting a Job's pods: exactly once, whatever crashes, fails or comes late."""
+"""A Job counts its pods exactly once, whatever crashes, fails or arrives late."""
 
 from dataclasses import dataclass, field
 

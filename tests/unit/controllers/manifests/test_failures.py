@@ -1,4 +1,4 @@
-"""What users hear of documents that the server did not take, and when."""
+"""Which rejected documents are reported to users, with which text, and when."""
 
 import pytest
 from hypothesis import given, settings

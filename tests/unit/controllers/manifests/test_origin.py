@@ -1,4 +1,4 @@
-"""Marks on objects: written with the object, read back, and not taken from a copy."""
+"""The label and annotation of applied objects: written with the object, read back, ignored on copies."""
 
 from typing import Any
 

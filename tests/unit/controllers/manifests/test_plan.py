@@ -1,4 +1,4 @@
-"""What is applied and what is deleted, given the files and what follows them already."""
+"""Which objects are applied and deleted, given the files and the objects applied before."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""What the end of a namespace needs, decided without a server."""
+"""The decisions of namespace deletion: kinds to empty, conditions, and the next pass."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Health, taints, evictions and left-over pods: the decisions of the node controllers."""
+"""The decisions of the node controllers: health, taints, evictions and orphaned pods."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The ReplicaSet controller with the real PodControl: it gets there, whatever fails on the way."""
+"""The ReplicaSet controller with the real PodControl reaches its size, whatever fails on the way."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The ReplicaSet's plan: bursts, which pods go, the status."""
+"""The decisions of a ReplicaSet: bursts, the pods to delete, and the status."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Identity and claims of a StatefulSet's pods: names, labels, volumes, owners."""
+"""The identity and claims of a StatefulSet's pods: names, labels, volumes and owners."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The StatefulSet controller at work: events, failures, what wakes it."""
+"""The StatefulSet controller: what enqueues it, failures, and its status."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a StatefulSet does next, in its order and in parallel, and what it says of itself."""
+"""The next steps of a StatefulSet, in order and in parallel, and its status."""
 
 from datetime import timedelta
 from typing import Any
