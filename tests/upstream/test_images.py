@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pykubelet.api.generated.core import ObjectReference
-from pykubelet.kinds.pod.image_names import parse_image_name
+from pykubelet.kinds.pod.defaults import parse_image_name
 from pykubelet.kubelet.images.image_manager import ImageManager, pull_failure
 from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.runtimes.sim.runtime import ImageBehaviour, SimImages

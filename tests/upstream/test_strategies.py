@@ -15,7 +15,7 @@ import pytest
 
 from pykubelet.api.field_errors import FieldError, aggregate_text
 from pykubelet.api.patch.json_merge_patch import apply_merge
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.apiserver.admission.pods import with_default_tolerations, with_old_priority, with_priority
 from pykubelet.kinds.metadata import metadata_update_errors
 from pykubelet.kinds.node import with_not_ready_taint

@@ -15,7 +15,7 @@ import pytest
 
 from pykubelet.api.field_errors import FieldError, aggregate_text
 from pykubelet.api.patch.json_merge_patch import apply_merge
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.kinds.kind import Strategy
 from pykubelet.kinds.registry import KINDS
 

@@ -21,7 +21,7 @@ from pykubelet.api.generated.meta import DeleteOptions
 from pykubelet.api.labels import parse_selector
 from pykubelet.api.patch.json_merge_patch import apply_merge
 from pykubelet.api.patch.json_patch import apply_json
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.api.pods import TERMINAL_PHASES
 from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import TypedKind

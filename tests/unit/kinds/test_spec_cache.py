@@ -5,8 +5,8 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykubelet.kinds.kind import LARGEST_BYTES, REMEMBERED, SpecCache
 from pykubelet.kinds.pod.defaults import default_patched_pod, default_pod
-from pykubelet.kinds.spec_cache import LARGEST_BYTES, REMEMBERED, SpecCache
 
 SPECS = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0, 1, 1.0, True, False, "1", None]), max_size=3)
 

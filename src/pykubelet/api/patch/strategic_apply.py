@@ -1,37 +1,258 @@
-"""Applies a strategic merge patch to a document.
+"""Applies a strategic merge patch to a document, and defines its directives.
 
 The result shares unchanged parts with the original; inputs are never changed. With `combining` the original is itself a
 patch: nulls and directives of both are kept instead of carried out.
 
+Directives are keys such as `$patch`, `$retainKeys` and `$setElementOrder`. List elements are ordered like upstream:
+elements of the patch in patch order, the others in their live order, interleaved.
+
 Upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
 """
 
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pykubelet.api.go_print import ABSENT, go_text, json_equal
-from pykubelet.api.patch.directives import (
-    DELETE_FROM_LIST,
-    PATCH,
-    RETAIN_KEYS,
-    SET_ELEMENT_ORDER,
-    Items,
-    arrange_elements,
-    check_element_order,
-    directive_field,
-    element_keys,
-    element_type,
-    first_positions,
-    identity,
-    list_changes,
-    retained_keys,
-    without_directives,
-    without_repeats,
-)
-from pykubelet.api.patch.errors import MalformedPatchError, PatchError, unknown_directive, wrong_type
-from pykubelet.api.patch.meta import PatchMeta, TypeSchema
+from pykubelet.api.patch.errors import MalformedPatchError, PatchError, no_merge_key, unknown_directive, wrong_type
+from pykubelet.api.patch.meta import Definition, PatchMeta, TypeSchema, type_schema
+
+Items = list[Any]
+Keys = list[Hashable]
+
+
+def element_type(*lists: Items) -> type:
+    """Returns the common type of all items; raises `PatchError` if there is none, several, or a list."""
+    kinds = {kind for items in lists for kind in set(map(type, items))}
+    if not kinds:
+        raise PatchError("no elements in any of the given slices")
+    first = next(type(item) for items in lists for item in items)
+    if first is list:
+        raise PatchError("lists of lists are not supported")
+    if len(kinds) > 1 or first is type(None):
+        raise PatchError(f"list element types are not identical: {go_text(list(lists))}")
+    return first
+
+
+def identity(value: Any) -> Hashable:
+    """Returns a key that distinguishes 1, 1.0 and True."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list):
+        # Go panics when it compares two of these.
+        raise PatchError(f"list elements can only be compared by a scalar: {go_text(value)}")
+    return (type(value), value)
+
+
+def element_keys(items: Items, merge_key: str) -> Keys:
+    """Returns the keys of the items: their merge key, or the items themselves if there is none."""
+    if not merge_key:
+        return [identity(item) for item in items]
+    return [identity(merge_value(item, merge_key)) for item in items]
+
+
+def merge_key_texts(items: Items, merge_key: str) -> list[str]:
+    """Returns the merge keys of maps as text, for comparing two versions of a list."""
+    try:
+        return [value if type(value := item[merge_key]) is str else go_text(value) for item in items]
+    except KeyError:
+        raise no_merge_key(next(item for item in items if merge_key not in item), merge_key) from None
+
+
+def merge_value(item: Any, merge_key: str) -> Any:
+    """Returns the merge key of an item; raises `PatchError` if it is not a map or lacks the key."""
+    if type(item) is not dict:
+        raise wrong_type(dict, item)
+    if merge_key not in item:
+        raise no_merge_key(item, merge_key)
+    return item[merge_key]
+
+
+def arrange_elements(items: Items, keys: Keys, wanted: Keys, live: Keys) -> Items:
+    """Orders the items: those with a wanted key like `wanted`, the rest like `live`, interleaved.
+
+    An item of the rest precedes the first wanted one that follows it in `live`; if `live` lacks either, the wanted one
+    is first.
+    """
+    wanted_at, live_at = first_positions(wanted), first_positions(live)
+    pairs = list(zip(keys, items, strict=True))
+    mine = sort_by_position([pair for pair in pairs if pair[0] in wanted_at], wanted_at)
+    rest = sort_by_position([pair for pair in pairs if pair[0] not in wanted_at], live_at)
+    result: Items = []
+    taken = 0
+    for key, item in mine:
+        place = live_at.get(key, -1)
+        while taken < len(rest) and -1 < live_at.get(rest[taken][0], -1) < place:
+            result.append(rest[taken][1])
+            taken += 1
+        result.append(item)
+    result.extend(item for _, item in rest[taken:])
+    return result
+
+
+def first_positions(keys: Iterable[Hashable]) -> dict[Hashable, int]:
+    """Maps each key to its first index."""
+    positions: dict[Hashable, int] = {}
+    for index, key in enumerate(keys):
+        positions.setdefault(key, index)
+    return positions
+
+
+def sort_by_position(
+    pairs: list[tuple[Hashable, Any]], positions: Mapping[Hashable, int]
+) -> list[tuple[Hashable, Any]]:
+    """Sorts (key, item) pairs by the positions of their keys; items marked for deletion go last."""
+    kept = [pair for pair in pairs if not is_deletion(pair[1])]
+    deleted = [pair for pair in pairs if is_deletion(pair[1])] if len(kept) < len(pairs) else []
+    if all(key in positions for key, _ in kept):
+        kept.sort(key=lambda pair: positions[pair[0]])
+    else:
+        _sort_with_unknown_keys(kept, positions)
+    return kept + deleted
+
+
+def is_deletion(item: Any) -> bool:
+    """Whether the item is a map with `$patch: delete`."""
+    return type(item) is dict and item.get("$patch") == "delete"
+
+
+def _sort_with_unknown_keys(pairs: list[tuple[Hashable, Any]], positions: Mapping[Hashable, int]) -> None:
+    """Sorts like upstream, which treats a pair with an unknown key as out of order and moves it forward."""
+
+    def precedes(left: Hashable, right: Hashable) -> bool:
+        return left not in positions or right not in positions or positions[left] < positions[right]
+
+    for index in range(1, len(pairs)):
+        place = index
+        while place > 0 and precedes(pairs[place][0], pairs[place - 1][0]):
+            pairs[place - 1], pairs[place] = pairs[place], pairs[place - 1]
+            place -= 1
+
+
+def without_repeats(items: Sequence[Any]) -> Items:
+    """Removes repeated scalars; the last item takes the place of a repeat, which gives upstream's order."""
+    result = list(items)
+    if len(set(result)) == len(result):
+        return result
+    index = 0
+    while index < len(result):
+        other = index + 1
+        while other < len(result):
+            if result[index] == result[other]:
+                last = result.pop()
+                if other < len(result):
+                    result[other] = last
+            else:
+                other += 1
+        index += 1
+    return result
+
 
 Map = dict[str, Any]
+
+PATCH: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+DELETE_FROM_LIST: Final = "$deleteFromPrimitiveList"
+SET_ELEMENT_ORDER: Final = "$setElementOrder"
+
+_MALFORMED: Final = {
+    DELETE_FROM_LIST: "invalid patch format of primitive list",
+    SET_ELEMENT_ORDER: "invalid patch format of setElementOrder list",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListChanges:
+    """What a patch changes in a list of maps: elements to merge, keys to delete, and whether to replace the list."""
+
+    elements: Items
+    deleted: set[Hashable]
+    replacing: bool
+
+
+def directive_field(directive: str, word: str) -> str:
+    """Returns the field of a directive such as `$setElementOrder/containers`; raises `MalformedPatchError`."""
+    head, slash, name = directive.partition("/")
+    if head != word or not slash:
+        raise MalformedPatchError(_MALFORMED[word])
+    return name
+
+
+def retained_keys(patch: Map) -> set[str]:
+    """Returns the keys that `$retainKeys` keeps; raises if the patch sets another key."""
+    listed = patch[RETAIN_KEYS]
+    names = {name for name in listed if type(name) is str} if type(listed) is list else None
+    for key, value in patch.items():
+        exempt = value is None or key == RETAIN_KEYS or key.startswith((DELETE_FROM_LIST, SET_ELEMENT_ORDER))
+        if names is None or not (exempt or key in names):
+            raise MalformedPatchError("invalid patch format of retainKeys")
+    return names or set()
+
+
+def list_changes(patch: Items, merge_key: str) -> ListChanges:
+    """Separates elements to merge from those with `$patch`; raises `PatchError` for an unknown directive."""
+    elements, deleted, replacing = [], set(), False
+    for item in patch:
+        directive = item.get(PATCH, ABSENT)
+        if directive is ABSENT:
+            elements.append(item)
+        elif directive == "delete":
+            deleted.add(identity(merge_value(item, merge_key)))
+        elif directive == "replace":
+            replacing = True
+        elif directive == "merge":
+            raise MalformedPatchError("merging lists cannot yet be specified in the patch")
+        else:
+            raise unknown_directive(directive, item)
+    return ListChanges(elements, deleted, replacing)
+
+
+def without_directives(value: Any, *, drop_nulls: bool) -> Any:
+    """Removes maps with `$patch`, at any depth, and null fields; ABSENT if nothing is left."""
+    if type(value) is list:
+        items = [without_directives(item, drop_nulls=drop_nulls) for item in value]
+        return [item for item in items if item is not ABSENT]
+    if type(value) is not dict:
+        return value
+    fields: Map = {}
+    for key, item in value.items():
+        if item is None and drop_nulls:
+            continue
+        if key == PATCH:
+            return ABSENT
+        kept = without_directives(item, drop_nulls=drop_nulls)
+        if kept is not ABSENT:
+            fields[key] = kept
+    return fields
+
+
+def check_element_order(patch: Items, order: Items, merge_key: str) -> None:
+    """Raises `MalformedPatchError` unless the patch's elements have the order of `$setElementOrder`."""
+    if not patch or not order:
+        return
+    for item in patch if merge_key else ():
+        if type(item) is not dict:
+            raise wrong_type(dict, item)
+    waiting = [item for item in patch if not is_deletion(item)] if merge_key else patch
+    met = 0
+    for key in element_keys(order, merge_key):
+        while met < len(waiting) and type(waiting[met]) is dict and PATCH in waiting[met]:
+            met += 1
+        if met < len(waiting) and element_keys(waiting[met : met + 1], merge_key) == [key]:
+            met += 1
+    if met < len(waiting):
+        raise MalformedPatchError(
+            f"The order in patch list:\n{go_text(patch)}\n doesn't match {SET_ELEMENT_ORDER} list:\n{go_text(order)}\n"
+        )
+
+
+def apply_strategic(original: dict[str, Any], patch: dict[str, Any], definition: Definition) -> dict[str, Any]:
+    """Applies a strategic merge patch.
+
+    `definition` is the type: `"core.v1.Pod"` or `("v1", "Pod")`. The result has no defaults and is not validated;
+    directives inside new list elements stay, as in upstream.
+    """
+    return apply_map(original, patch, type_schema(definition))
 
 
 def apply_map(original: Map, patch: Map, schema: TypeSchema, *, combining: bool = False) -> Map:

@@ -15,12 +15,19 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.api.go_print import ABSENT, go_text, json_equal
-from pykubelet.api.patch.directives import (
+from pykubelet.api.patch.errors import (
+    ConflictError,
+    MalformedPatchError,
+    UnknownFieldError,
+)
+from pykubelet.api.patch.meta import Definition, PatchMeta, TypeSchema, type_schema
+from pykubelet.api.patch.strategic_apply import (
     DELETE_FROM_LIST,
     PATCH,
     RETAIN_KEYS,
     SET_ELEMENT_ORDER,
     Items,
+    apply_map,
     element_keys,
     element_type,
     first_positions,
@@ -28,24 +35,8 @@ from pykubelet.api.patch.directives import (
     sort_by_position,
     without_repeats,
 )
-from pykubelet.api.patch.errors import (
-    ConflictError,
-    MalformedPatchError,
-    UnknownFieldError,
-)
-from pykubelet.api.patch.meta import Definition, PatchMeta, TypeSchema, type_schema
-from pykubelet.api.patch.strategic_apply import apply_map
 
 Map = dict[str, Any]
-
-
-def apply_strategic(original: dict[str, Any], patch: dict[str, Any], definition: Definition) -> dict[str, Any]:
-    """Applies a strategic merge patch.
-
-    `definition` is the type: `"core.v1.Pod"` or `("v1", "Pod")`. The result has no defaults and is not validated;
-    directives inside new list elements stay, as in upstream.
-    """
-    return apply_map(original, patch, type_schema(definition))
 
 
 def diff_strategic(original: dict[str, Any], modified: dict[str, Any], definition: Definition) -> dict[str, Any]:

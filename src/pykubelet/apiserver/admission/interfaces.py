@@ -1,12 +1,11 @@
-"""Admission: the plugins that may change or reject a write before the kind's own rules run.
+"""The interface of admission plugins, which change or reject writes before the kind's own rules run.
 
 A plugin sees the object as it would be stored, before the kind's strategy prepares it.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go,
-staging/src/k8s.io/apiserver/pkg/admission/attributes.go, staging/src/k8s.io/apiserver/pkg/admission/chain.go
+staging/src/k8s.io/apiserver/pkg/admission/attributes.go
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -37,14 +36,3 @@ class AdmissionPlugin(Protocol):
 
     def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
         """Returns the object to go on with, or raises ApiError; `new` is None for a deletion, `old` for a creation."""
-
-
-def run_admission(
-    plugins: Sequence[AdmissionPlugin], attributes: AdmissionAttributes, new: Document | None, old: Document | None
-) -> Document | None:
-    """Runs the plugins that handle the resource, in order; returns the object as they changed it."""
-    resource = attributes.served.resource.group_resource
-    for plugin in plugins:
-        if plugin.resources is None or resource in plugin.resources:
-            new = plugin.admit(attributes, new, old)
-    return new

@@ -18,7 +18,8 @@ from pykubelet.api.labels import SelectorError
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.authorization.rbac import PolicyRule, is_resource_request
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, node_of
-from pykubelet.apiserver.storage.interfaces import ChangeTracker, Store
+from pykubelet.apiserver.storage.interfaces import Store
+from pykubelet.apiserver.storage.watch_cache import ChangeTracker
 from pykubelet.kinds.pod.visitors import config_map_names, secret_names
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"

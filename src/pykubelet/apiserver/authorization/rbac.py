@@ -18,7 +18,8 @@ from typing import NamedTuple
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, UserInfo, account_name
-from pykubelet.apiserver.storage.interfaces import ChangeTracker, Store, StoreKey
+from pykubelet.apiserver.storage.interfaces import Store, StoreKey
+from pykubelet.apiserver.storage.watch_cache import ChangeTracker
 
 ALL = "*"
 

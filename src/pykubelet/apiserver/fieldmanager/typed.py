@@ -30,7 +30,7 @@ from pykubelet.apiserver.fieldmanager.fieldpath import (
     value_element,
 )
 from pykubelet.apiserver.fieldmanager.typeconverter import NO_RESET, FieldType, ResetFields
-from pykubelet.kinds.spec_cache import SpecCache
+from pykubelet.kinds.kind import SpecCache
 
 # Objects of one kind have few shapes; the limit bounds the memory that made-up ones take.
 _REMEMBERED_SHAPES = 256

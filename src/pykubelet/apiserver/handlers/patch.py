@@ -15,7 +15,7 @@ from pykubelet.api.go_print import go_text
 from pykubelet.api.patch.errors import MalformedPatchError, PatchError, TooManyOperationsError
 from pykubelet.api.patch.json_merge_patch import apply_merge
 from pykubelet.api.patch.json_patch import apply_json
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.yaml.read import read_stream
 from pykubelet.apiserver.errors import conflict, invalid, unknown_format, unknown_patch_type, unprocessable

@@ -14,7 +14,7 @@ from pykubelet.api.field_errors import FieldError, go_quote
 from pykubelet.api.schema import NODES, PODS, SECRETS, SERVICE_ACCOUNTS, Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time
-from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, run_admission
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin
 from pykubelet.apiserver.authentication.serviceaccount import (
     EXTENDED_SECONDS,
     WARN_ONLY_SECONDS,
@@ -23,6 +23,7 @@ from pykubelet.apiserver.authentication.serviceaccount import (
     TokenSubject,
 )
 from pykubelet.apiserver.errors import conflict, invalid, not_found
+from pykubelet.apiserver.handlers.write import run_admission
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread, read_posted_object
 from pykubelet.apiserver.storage.interfaces import Store, StoreKey

@@ -5,7 +5,8 @@ The metadata functions hold for objects of every kind. They return new documents
 Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go,
 staging/src/k8s.io/apiserver/pkg/registry/rest/meta.go,
 staging/src/k8s.io/apiserver/pkg/registry/rest/create.go,
-staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
+staging/src/k8s.io/apiserver/pkg/registry/rest/update.go,
+staging/src/k8s.io/apiserver/pkg/admission/chain.go
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from pykubelet.aio.ids import Ids
 from pykubelet.api.field_errors import FieldError, each_invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import format_time
-from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, run_admission
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin
 from pykubelet.apiserver.authorization.authorizer import forbidden_error
 from pykubelet.apiserver.errors import namespace_mismatch
 from pykubelet.apiserver.fieldmanager.fieldmanager import record
@@ -140,6 +141,17 @@ class WriteRequest:
             subresource=self.request.subresource,
             now=self.scope.now(),
         )
+
+
+def run_admission(
+    plugins: Sequence[AdmissionPlugin], attributes: AdmissionAttributes, new: Document | None, old: Document | None
+) -> Document | None:
+    """Runs the plugins that handle the resource, in order; returns the object as they changed it."""
+    resource = attributes.served.resource.group_resource
+    for plugin in plugins:
+        if plugin.resources is None or resource in plugin.resources:
+            new = plugin.admit(attributes, new, old)
+    return new
 
 
 def with_metadata(document: Document, **fields: Any) -> Document:

@@ -73,7 +73,7 @@ def list_head(served: Kind) -> bytes:
 
 def served_document(served: Kind, entry: StoreEntry) -> Document:
     """A stored entry as a document of the resource; the caller may change it."""
-    return served_form(served, entry.document)
+    return served_form(served, decode_document(entry.text))
 
 
 def served_form(served: Kind, stored: Document) -> Document:

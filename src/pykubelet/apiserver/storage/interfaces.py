@@ -7,7 +7,7 @@ race. A write is answered, and visible to readers and watchers, once it is on di
 Upstream: staging/src/k8s.io/apiserver/pkg/storage/interfaces.go
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -153,37 +153,6 @@ class Store(CommitFeed, Protocol):
 
         A reader that falls behind the history gets Expired. The watch ends when the store closes.
         """
-
-
-class ChangeTracker:
-    """Collects the changed objects of some collections for an index, which reads them when it is next used.
-
-    An index such as RBAC's is used often and changes rarely. The store reports a change before any response depends on
-    it,
-    so a role takes effect for every request after its write, and an object that changes often is read once. All
-    existing
-    objects count as changed at the start.
-    """
-
-    def __init__(self, store: Store, collections: Iterable[str]) -> None:
-        self._store = store
-        self._changed: dict[StoreKey, None] = {}
-        for collection in collections:
-            store.listen(collection, self._hear)
-            self._changed.update((entry.key, None) for entry in store.list(collection).entries)
-
-    def __bool__(self) -> bool:
-        """Whether any object changed."""
-        return bool(self._changed)
-
-    def take(self) -> Iterator[tuple[StoreKey, StoreEntry | None]]:
-        """Yields each changed object once, in its current state (None if it is removed)."""
-        while self._changed:
-            key, _ = self._changed.popitem()
-            yield key, self._store.get(key)
-
-    def _hear(self, change: StoreChange) -> None:
-        self._changed[change.key] = None
 
 
 MEBIBYTE = 2**20

@@ -13,7 +13,7 @@ staging/src/k8s.io/apiserver/pkg/storage/etcd3/compact.go
 import asyncio
 from bisect import bisect_left, insort
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, takewhile
 from sys import intern
@@ -22,7 +22,7 @@ from typing import NamedTuple, Self
 
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import Expired
-from pykubelet.apiserver.storage.interfaces import ChangeBatch, StoreChange, StoreEntry, StoreKey, StoreSettings
+from pykubelet.apiserver.storage.interfaces import ChangeBatch, Store, StoreChange, StoreEntry, StoreKey, StoreSettings
 from pykubelet.apiserver.storage.sqlite import StoreMeta, StoreRow
 
 
@@ -403,3 +403,34 @@ class Watches:
         self.is_closed = True
         for watch in chain.from_iterable(self._watches.values()):
             watch.wake()
+
+
+class ChangeTracker:
+    """Collects the changed objects of some collections for an index, which reads them when it is next used.
+
+    An index such as RBAC's is used often and changes rarely. The store reports a change before any response depends on
+    it,
+    so a role takes effect for every request after its write, and an object that changes often is read once. All
+    existing
+    objects count as changed at the start.
+    """
+
+    def __init__(self, store: Store, collections: Iterable[str]) -> None:
+        self._store = store
+        self._changed: dict[StoreKey, None] = {}
+        for collection in collections:
+            store.listen(collection, self._hear)
+            self._changed.update((entry.key, None) for entry in store.list(collection).entries)
+
+    def __bool__(self) -> bool:
+        """Whether any object changed."""
+        return bool(self._changed)
+
+    def take(self) -> Iterator[tuple[StoreKey, StoreEntry | None]]:
+        """Yields each changed object once, in its current state (None if it is removed)."""
+        while self._changed:
+            key, _ = self._changed.popitem()
+            yield key, self._store.get(key)
+
+    def _hear(self, change: StoreChange) -> None:
+        self._changed[change.key] = None

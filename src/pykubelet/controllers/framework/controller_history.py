@@ -19,7 +19,7 @@ from pykubelet.api.generated.core import PodTemplateSpec
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.labels import Selector
 from pykubelet.api.patch.errors import PatchError
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.api.scheme import CONTROLLER_REVISIONS, ApiObject, TypedKind
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import nanoseconds

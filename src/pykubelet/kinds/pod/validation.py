@@ -31,6 +31,7 @@ from pykubelet.api.names import (
 )
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.go_values import internal_form
+from pykubelet.kinds.kind import SpecCache
 from pykubelet.kinds.metadata import labels_errors, metadata_errors
 from pykubelet.kinds.pod.containers import (
     PodParts,
@@ -49,6 +50,8 @@ from pykubelet.kinds.pod.scheduling import (
 )
 from pykubelet.kinds.pod.security import (
     APPARMOR_CONTAINER_PREFIX,
+    host_process_errors,
+    operating_system_errors,
     pod_security_errors,
     profile_annotations_errors,
     profile_match_errors,
@@ -56,10 +59,8 @@ from pykubelet.kinds.pod.security import (
 )
 from pykubelet.kinds.pod.visitors import containers_with_paths
 from pykubelet.kinds.pod.volumes import volumes_errors
-from pykubelet.kinds.pod.windows import host_process_errors, operating_system_errors
 from pykubelet.kinds.resources import claim_names_of, container_resources_errors, pod_resources_errors
 from pykubelet.kinds.rules import OneOf
-from pykubelet.kinds.spec_cache import SpecCache
 
 _DNS_POLICIES = OneOf(("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"), required=True)
 # Limits of libc resolvers, which cut longer lists silently.

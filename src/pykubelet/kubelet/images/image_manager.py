@@ -20,7 +20,7 @@ from pykubelet.api.generated.core import ObjectReference, Pod
 from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.api.times import format_duration
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder
-from pykubelet.kinds.pod.image_names import with_default_tag
+from pykubelet.kinds.pod.defaults import with_default_tag
 from pykubelet.runtimes.protocol import Image, Images, RegistryCredentials, RuntimeFailure
 
 ERR_IMAGE_PULL = "ErrImagePull"

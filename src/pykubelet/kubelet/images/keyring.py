@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pykubelet.api.generated.core import Secret
-from pykubelet.kinds.pod.image_names import parse_image_name
+from pykubelet.kinds.pod.defaults import parse_image_name
 from pykubelet.runtimes.protocol import RegistryCredentials
 
 _DEFAULT_REGISTRY = "index.docker.io"

@@ -6,8 +6,7 @@ import pytest
 
 from pykubelet.api.patch.errors import MalformedPatchError, PatchError, UnknownFieldError
 from pykubelet.api.patch.meta import type_schema
-from pykubelet.api.patch.strategic_apply import apply_map
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_map, apply_strategic
 
 Map = dict[str, Any]
 POD, NODE, SERVICE = "core.v1.Pod", "core.v1.Node", "core.v1.Service"

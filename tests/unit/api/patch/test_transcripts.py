@@ -7,7 +7,7 @@ import pytest
 from pykubelet.api.patch.errors import MalformedPatchError, PatchError
 from pykubelet.api.patch.json_merge_patch import apply_merge, apply_merge_text
 from pykubelet.api.patch.json_patch import apply_json
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_strategic
 
 Map = dict[str, Any]
 

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from pykubelet.api.errors import Forbidden
 from pykubelet.api.serializer import encode
-from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, run_admission
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, with_default_tolerations
 from pykubelet.apiserver.admission.services import ServiceAllocation
+from pykubelet.apiserver.handlers.write import run_admission
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.api.schema import CONFIG_MAPS, DEPLOYMENTS, EVENTS, NODES, PODS, Resource
 from pykubelet.api.scheme import PartialMeta
 from pykubelet.api.times import format_time

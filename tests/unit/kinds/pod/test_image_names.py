@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kinds.pod.image_names import ImageName, parse_image_name, with_default_tag
+from pykubelet.kinds.pod.defaults import ImageName, parse_image_name, with_default_tag
 
 _DIGEST = "sha256:" + "a" * 64
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from node_status_rig import MACHINE, SETTINGS
 from pykubelet.api.generated.core import Node, NodeAddress, NodeCondition, NodeStatus, Taint
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.api.quantity import parse_quantity
 from pykubelet.api.serializer import from_document, to_document
 from pykubelet.kubelet.nodestatus.machine import MachineInfo

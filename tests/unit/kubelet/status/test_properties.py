@@ -21,7 +21,7 @@ from pykubelet.api.generated.core import (
     PodStatus,
     ResourceRequirements,
 )
-from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.api.pods import OWNED_CONDITIONS, PodUid, is_static_pod, is_terminal
 from pykubelet.api.serializer import to_document
 from pykubelet.api.times import format_time
