@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.scheme import as_documents
 from pykubelet.app.node import Node
-from pykubelet.kubelet.eviction.eviction_manager import EvictionManager
+from pykubelet.kubelet.eviction.eviction_manager import DiskReclaimer, EvictionManager
 from pykubelet.kubelet.eviction.pod_usage import PodPaths, PodUsageReader
 from pykubelet.kubelet.eviction.pressure_monitor import PressureMonitor
 from pykubelet.kubelet.eviction.thresholds import DEFAULT_EVICTION_HARD, Observation, parse_thresholds
@@ -70,16 +70,15 @@ async def evicting(
 
     max_grace_seconds = thresholds.pop("max_grace_seconds", 0)
     evictor = EvictionManager(
-        watch=PressureMonitor(
+        monitor=PressureMonitor(
             reader=machine,
             changed=node.health.note_pressures,
             clock=outside.clock,
             thresholds=parse_thresholds(thresholds.pop("hard", DEFAULT_EVICTION_HARD), **thresholds),
         ),
-        meter=PodUsageReader(runtime=outside.sim, usages=usages or outside.sim, paths=paths),
-        pods=node.work.workers,
-        killer=node.work.workers,
-        reclaimer=reclaimer,
+        usage_reader=PodUsageReader(runtime=outside.sim, usages=usages or outside.sim, paths=paths),
+        workers=node.work.workers,
+        reclaimer=cast("DiskReclaimer | None", reclaimer),
         recorder=recorder,
         node=node.dependencies.reference,
         max_grace_seconds=max_grace_seconds,

@@ -73,7 +73,7 @@ async def test_node_short_of_disk_refuses_every_ordinary_pod(tmp_path: Path) -> 
     machine.disk = 9
     async with world(tmp_path) as outside, outside.running_node() as node:
         watch = PressureMonitor(reader=machine, changed=node.health.note_pressures, clock=outside.clock)
-        await watch.look()
+        await watch.measure()
         await outside.create("web", containers=[container(resources={"requests": {"memory": "1Mi"}})])
         refused = await outside.until("web", is_failed)
         assert refused.status.message == "Pod was rejected: The node had condition: [DiskPressure]. "

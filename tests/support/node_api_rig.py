@@ -167,10 +167,10 @@ class NodeRig:
             collectors=[counts] if counts is not None else [],
         )
         logs = ContainerLogs(
-            pods=self.pods, statuses=self.statuses, looks=self.cache, paths=self.logs, clock=self.clock
+            pods=self.pods, statuses=self.statuses, cache=self.cache, paths=self.logs, clock=self.clock
         )
-        doing = PodCommands(pods=self.pods, looks=self.cache, streams=self.streams, commands=commands or self.streams)
-        return KubeletHandlers(gate=KubeletAuth(judge), pages=pages, logs=logs, commands=doing, debugging=debugging)
+        doing = PodCommands(pods=self.pods, cache=self.cache, streams=self.streams, commands=commands or self.streams)
+        return KubeletHandlers(auth=KubeletAuth(judge), pages=pages, logs=logs, commands=doing, debugging=debugging)
 
     @asynccontextmanager
     async def serving(
@@ -191,7 +191,7 @@ class FixedJudge:
         self._allowed, self._failing = allowed, failing
         self.asked: list[tuple[str, str]] = []
 
-    async def caller_of_token(self, token: str) -> KubeletUser | None:
+    async def user_of_token(self, token: str) -> KubeletUser | None:
         if self._failing == "authentication":
             raise ReviewFailed("no answer")
         return KubeletUser("jane", ("editors",)) if token == "good" else None

@@ -81,7 +81,7 @@ class World:
     async def mount(self, pod: Pod) -> None:
         self.step("mount")
 
-    def leave(self, pod: Pod) -> None:
+    def stop_updating(self, pod: Pod) -> None:
         self.step("leave volumes")
 
     async def unmount(self, pod: Pod) -> None:

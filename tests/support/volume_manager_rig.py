@@ -93,12 +93,12 @@ class World:
     def put_secret(self, name: str, **data: str) -> None:
         self.api.put(schema.SECRETS, object_of(name, {"data": data}))
 
-    async def mount(self, pod: Pod, patience_seconds: float = 5) -> None:
+    async def mount(self, pod: Pod, timeout_seconds: float = 5) -> None:
         """As a sync does it: folders, references, volumes."""
         await self.manager.make_directories(pod)
         self.config_maps.register_pod(pod)
         self.secrets.register_pod(pod)
-        await self.manager.mount(pod, patience_seconds=patience_seconds)
+        await self.manager.mount(pod, timeout_seconds=timeout_seconds)
 
     def path(self, pod: Pod, volume: str) -> Path:
         return Path(self.manager.volumes(PodUid(pod.metadata.uid))[volume].path)

@@ -19,7 +19,7 @@ from pykubelet.api.generated.core import (
     Probe,
 )
 from pykubelet.api.times import format_time
-from pykubelet.kubelet.prober.prober_manager import with_probe_results
+from pykubelet.kubelet.prober.prober_manager import PodProbeResults, with_probe_results
 from pykubelet.kubelet.prober.results import ProbedContainer
 from pykubelet.kubelet.prober.worker import ProbeRecord, conclude, examine, probe_of
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType
@@ -61,12 +61,12 @@ class Play:
     def look(self, shown: PodStatus | None, found: ProbeOutcome | None = SUCCESS, *, after_seconds: float = 60) -> bool:
         """One look; whether to go on."""
         step = examine(self.subject, self.memory, shown, EPOCH + timedelta(seconds=after_seconds))
-        self._apply(step.forgotten, step.memory, step.results)
+        self._apply(step.forgotten, step.record, step.results)
         if step.should_probe:
             self.probed += 1
             if found is not None:
                 step = conclude(self.subject, self.memory, found)
-                self._apply(step.forgotten, step.memory, step.results)
+                self._apply(step.forgotten, step.record, step.results)
         return step.keep_going
 
     def _apply(self, forgotten: str, memory: ProbeRecord, results: tuple[ProbeOutcome, ...]) -> None:
@@ -200,7 +200,7 @@ def test_ended_sidecar_is_looked_at_further(kind: ProbeType) -> None:
     assert (play.look(shown), play.result) == (True, FAILURE)
 
 
-class Verdicts:
+class Verdicts(PodProbeResults):
     """Fixed results: by kind and name, None for a worker that has none yet."""
 
     def __init__(self, known: dict[tuple[ProbeType, str], ProbeOutcome | None]) -> None:

@@ -221,10 +221,9 @@ async def _eviction_manager(deps: NodeDependencies, parts: NodeParts, workers: P
     )
     paths = PodDiskPaths(logs=deps.logs, volumes=parts.storage.volumes)
     return EvictionManager(
-        watch=monitor,
-        meter=PodUsageReader(runtime=runtime.runtime, usages=runtime.usages, paths=paths.paths),
-        pods=workers,
-        killer=workers,
+        monitor=monitor,
+        usage_reader=PodUsageReader(runtime=runtime.runtime, usages=runtime.usages, paths=paths.paths),
+        workers=workers,
         reclaimer=parts.containers.reclaimer,
         recorder=deps.recorder,
         node=deps.reference,

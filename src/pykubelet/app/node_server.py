@@ -135,12 +135,12 @@ async def serving_node_api(
         collectors=[counts, *collectors],
         probe_collectors=[pods.probes.counts],
     )
-    looks = pleg.cache
+    cache = pleg.cache
     front = KubeletHandlers(
-        gate=KubeletAuth(reviewer),
+        auth=KubeletAuth(reviewer),
         pages=pages,
-        logs=ContainerLogs(pods=pods.pods, statuses=pods.statuses, looks=looks, paths=deps.logs, clock=clock),
-        commands=PodCommands(pods=pods.pods, looks=looks, streams=parts.streams, commands=parts.commands),
+        logs=ContainerLogs(pods=pods.pods, statuses=pods.statuses, cache=cache, paths=deps.logs, clock=clock),
+        commands=PodCommands(pods=pods.pods, cache=cache, streams=parts.streams, commands=parts.commands),
     )
     async with KubeletServer(front, counts).serving(listener.listener, listener.tls):
         yield

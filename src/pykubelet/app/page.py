@@ -73,7 +73,7 @@ def _page(node: Node, cluster: PageCluster, address: PageAddress) -> tuple[WebPa
     feed = PageFeed(node=view, tables=tables, problems=node.sources.problems.all, about=about, clock=clock)
     deps.trail.on_news(feed.pod_changed)
     logs = ContainerLogs(
-        pods=node.pods.pods, statuses=node.pods.statuses, looks=node.pleg.cache, paths=deps.logs, clock=clock
+        pods=node.pods.pods, statuses=node.pods.statuses, cache=node.pleg.cache, paths=deps.logs, clock=clock
     )
     explainer = ClusterPodExplainer(explainer=node.explainer(), view=view, api=client, clock=clock)
     pods = PodPages(

@@ -114,7 +114,7 @@ class ReferencedNames:
     secrets: frozenset[str]
 
 
-def wanted_names(container: AnyContainer) -> ReferencedNames:
+def referenced_names(container: AnyContainer) -> ReferencedNames:
     """The objects that `make_environment` needs for this container."""
     sources = [variable.value_from for variable in container.env if variable.value_from and not variable.value]
     return ReferencedNames(
@@ -125,16 +125,16 @@ def wanted_names(container: AnyContainer) -> ReferencedNames:
     )
 
 
-def make_environment(pod: Pod, container: AnyContainer, surroundings: EnvironmentSources) -> dict[str, str]:
+def make_environment(pod: Pod, container: AnyContainer, sources: EnvironmentSources) -> dict[str, str]:
     """The variables of a container; raises ContainerConfigError if one cannot be computed."""
     links = pod.spec.enable_service_links
     if links is None:
         raise ContainerConfigError("nil pod.spec.enableServiceLinks encountered, cannot construct envvars")
-    if surroundings.services is None and not is_static_pod(pod):
+    if sources.services is None and not is_static_pod(pod):
         raise ContainerConfigError("services have not yet been read at least once, cannot construct envvars")
-    services = service_variables(surroundings.services or (), pod.metadata.namespace, links=links)
+    services = service_variables(sources.services or (), pod.metadata.namespace, links=links)
     try:
-        variables = _declared(pod, container, surroundings, services)
+        variables = _declared(pod, container, sources, services)
     except ContainerConfigError:
         raise
     except Exception as error:
@@ -146,11 +146,11 @@ def make_environment(pod: Pod, container: AnyContainer, surroundings: Environmen
 
 
 def _declared(
-    pod: Pod, container: AnyContainer, surroundings: EnvironmentSources, services: Mapping[str, str]
+    pod: Pod, container: AnyContainer, sources: EnvironmentSources, services: Mapping[str, str]
 ) -> dict[str, str]:
     variables: dict[str, str] = {}
     for source in container.env_from:
-        variables.update(_from_object(source, surroundings.lookups))
+        variables.update(_from_object(source, sources.lookups))
     # References see the variables defined before, not those below.
     value_of = mapping_func_for(variables, services)
     for variable in container.env:
@@ -158,7 +158,7 @@ def _declared(
         if variable.value:
             value = expand(variable.value, value_of)
         elif variable.value_from:
-            value = _resolved(variable.value_from, pod, container, surroundings)
+            value = _resolved(variable.value_from, pod, container, sources)
         if value is not None:
             variables[variable.name] = value
     return variables
@@ -175,16 +175,16 @@ def _from_object(source: EnvFromSource, lookups: ObjectLookups) -> Iterator[tupl
             yield source.prefix + key, _text(data, key, secret_reference.name)
 
 
-def _resolved(source: EnvVarSource, pod: Pod, container: AnyContainer, surroundings: EnvironmentSources) -> str | None:
+def _resolved(source: EnvVarSource, pod: Pod, container: AnyContainer, sources: EnvironmentSources) -> str | None:
     """The value of a variable's source; None if it is optional and missing."""
     if source.field_ref:
-        return field_value(source.field_ref, pod, surroundings.addresses)
+        return field_value(source.field_ref, pod, sources.addresses)
     if source.resource_field_ref:
-        return downward_api.variable_value(source.resource_field_ref, pod, container, surroundings.allocatable)
+        return downward_api.variable_value(source.resource_field_ref, pod, container, sources.allocatable)
     if source.config_map_key_ref:
-        return _config_map_value(source.config_map_key_ref, pod.metadata.namespace, surroundings.lookups)
+        return _config_map_value(source.config_map_key_ref, pod.metadata.namespace, sources.lookups)
     if source.secret_key_ref:
-        return _secret_value(source.secret_key_ref, pod.metadata.namespace, surroundings.lookups)
+        return _secret_value(source.secret_key_ref, pod.metadata.namespace, sources.lookups)
     if source.file_key_ref:
         raise ContainerConfigError("fileKeyRef is not supported by this node")
     return ""
@@ -340,20 +340,20 @@ class RunContainerOptions:
         )
 
     async def _environment(self, pod: Pod, container: AnyContainer, ips: Sequence[str]) -> dict[str, str]:
-        names, namespace, uid = wanted_names(container), pod.metadata.namespace, PodUid(pod.metadata.uid)
+        names, namespace, uid = referenced_names(container), pod.metadata.namespace, PodUid(pod.metadata.uid)
         wanted = [
             *(UsedObject("configmap", namespace, name) for name in names.config_maps),
             *(UsedObject("secret", namespace, name) for name in names.secrets),
         ]
         self._awaited.expect(uid, container.name, wanted)
         lookups = await self._objects.look_up(namespace, config_maps=names.config_maps, secrets=names.secrets)
-        surroundings = EnvironmentSources(
+        sources = EnvironmentSources(
             lookups=lookups,
             services=self._services.services(),
             addresses=Addresses(pod_ips=tuple(ips), host_ips=self._node.host_ips()),
             allocatable=self._node.allocatable(),
         )
-        variables = make_environment(pod, container, surroundings)
+        variables = make_environment(pod, container, sources)
         self._awaited.expect(uid, container.name, ())
         return variables
 

@@ -274,11 +274,11 @@ async def test_own_certificate_is_renewed_while_the_node_runs(tmp_path: Path) ->
     renewal = SelfSignedRenewal(tmp_path, names, changed=lambda crt, _key: served.append(crt.read_bytes()), clock=clock)
     for days in (0, 200, 100):
         clock.advance(days * 24 * 3600)
-        await renewal.look()
+        await renewal.check()
     assert served[0] == served[1] != served[2]
     broken = SelfSignedRenewal(tmp_path / "node.key/x", names, changed=lambda *_: served.append(b""), clock=clock)
     (tmp_path / "node.key").write_text("a file in the way")
-    await broken.look()
+    await broken.check()
     assert len(served) == 3
 
 

@@ -110,7 +110,7 @@ async def test_pod_is_told_which_volumes_are_missing_when_time_is_up(world: Worl
     """In upstream's words, and why."""
     pod = pod_with(SETTINGS, SCRATCH)
     with pytest.raises(VolumesNotReady) as caught:
-        await world.mount(pod, patience_seconds=0.1)
+        await world.mount(pod, timeout_seconds=0.1)
     assert str(caught.value) == (
         "unmounted volumes=[settings], unattached volumes=[], failed to process volumes=[]: "
         'MountVolume.SetUp failed for volume "settings" : configmap "settings" not found'
@@ -140,7 +140,7 @@ async def test_running_pod_keeps_its_files_when_their_object_goes(world: World) 
         await asyncio.sleep(0.005)
     await world.mount(pod)
     assert (world.path(pod, "settings") / "colour").read_text() == "red"
-    await world.another_manager().mount(pod, patience_seconds=1)
+    await world.another_manager().mount(pod, timeout_seconds=1)
     world.put_config_map("settings", colour="blue")
     await becomes(world.path(pod, "settings") / "colour", "blue")
 
@@ -277,7 +277,7 @@ async def test_pod_without_api_server_is_told_that_there_is_none(folder: Path) -
     with pytest.raises(
         VolumesNotReady, match="couldn't get configMap default/settings, no kubeClient defined"
     ) as caught:
-        await world.manager.mount(pod, patience_seconds=0.1)
+        await world.manager.mount(pod, timeout_seconds=0.1)
     assert "cannot use TokenManager when kubelet is in standalone mode" in str(caught.value)
     async with world.running():
         assert world.manager.volumes(PodUid(UID)) == {}

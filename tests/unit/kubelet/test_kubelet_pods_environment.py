@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.kubelet_pods import EnvironmentSources, make_environment, wanted_names
+from pykubelet.kubelet.kubelet_pods import EnvironmentSources, make_environment, referenced_names
 from pykubelet.kubelet.objectcache.pod_objects import ObjectLookups
 from pykubelet.kubelet.volumemanager.downward_api import Addresses
 from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
@@ -75,7 +75,7 @@ def test_wanted_names_are_all_that_is_looked_up() -> None:
             {"name": "D", "value": "y"},
         ],
     )
-    names = wanted_names(spec)
+    names = referenced_names(spec)
     assert names.config_maps == {"a", "c"}
     assert names.secrets == {"b", "d"}
 

@@ -36,11 +36,11 @@ def is_limited(pod: Pod) -> bool:
     return not is_critical_pod(pod) and any(limit is not None for limit in limits)
 
 
-def over_limits(pods: Iterable[Pod], uses: PodUsages, *, has_image_fs: bool) -> tuple[Eviction, ...]:
+def over_limits(pods: Iterable[Pod], usages: PodUsages, *, has_image_fs: bool) -> tuple[Eviction, ...]:
     """The evictions of pods that exceed a limit; not disruptions, since the pods caused them."""
     found = []
     for pod in pods:
-        use = uses.get(PodUid(pod.metadata.uid))
+        use = usages.get(PodUid(pod.metadata.uid))
         if use is None or is_critical_pod(pod):
             continue
         signal, message = _exceeded(pod, use, has_image_fs=has_image_fs)
@@ -96,18 +96,11 @@ log = get_logger(__name__)
 LIMITS_PERIOD_SECONDS = 60.0
 """How often disk limits are checked: as often as upstream measures volumes."""
 CLEANUP_SECONDS = 30.0
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
-class EvictionKiller(Protocol):
-    """Kills a pod and waits for it. Implemented by PodKiller, which is above."""
-
-    async def kill_now(self, pod: Pod, kill: KillPodOptions) -> None:
-        """Kill a pod; raises if that takes too long."""
-
-
-class EvictionPodLister(Protocol):
-    """The pods of this node and their ends. Implemented above, by the workers."""
+class EvictionPodWorkers(Protocol):
+    """The pods of this node and how they end. PodWorkers implements it, in a layer above."""
 
     def active_pods(self) -> tuple[Pod, ...]:
         """The pods that are not terminated."""
@@ -115,12 +108,8 @@ class EvictionPodLister(Protocol):
     def should_be_finished(self, uid: PodUid) -> bool:
         """Whether nothing of a pod is left to be cleaned up."""
 
-
-class Reclaimer(Protocol):
-    """Frees disk space without stopping containers."""
-
-    async def reclaim(self) -> None:
-        """Remove what is unused; never raises."""
+    async def kill_now(self, pod: Pod, kill: KillPodOptions) -> None:
+        """Kill a pod and wait for it; raises if that takes too long."""
 
 
 class EvictionManager:
@@ -129,16 +118,15 @@ class EvictionManager:
     def __init__(
         self,
         *,
-        watch: PressureMonitor,
-        meter: PodUsageReader,
-        pods: EvictionPodLister,
-        killer: EvictionKiller,
-        reclaimer: Reclaimer | None,
+        monitor: PressureMonitor,
+        usage_reader: PodUsageReader,
+        workers: EvictionPodWorkers,
+        reclaimer: "DiskReclaimer | None",
         recorder: AnnotatingRecorder,
         node: ObjectReference,
         max_grace_seconds: int = 0,
     ) -> None:
-        self._watch, self._meter, self._pods, self._killer = watch, meter, pods, killer
+        self._monitor, self._usage_reader, self._workers = monitor, usage_reader, workers
         self._reclaimer, self._recorder, self._node = reclaimer, recorder, node
         self._max_grace_seconds = max_grace_seconds
         self._limits_due_at = -math.inf
@@ -153,7 +141,7 @@ class EvictionManager:
     async def run(self, ready: asyncio.Event) -> None:
         """Measure and act until cancelled; `ready` is set after the first measurement."""
         while True:
-            await self._watch.look()
+            await self._monitor.measure()
             ready.set()
             gone = await self.act()
             if gone:
@@ -170,21 +158,21 @@ class EvictionManager:
             return ()
 
     async def _enforce_limits(self) -> tuple[Pod, ...]:
-        now = self._watch.judgement.at
+        now = self._monitor.state.at
         if now < self._limits_due_at:
             return ()
         self._limits_due_at = now + LIMITS_PERIOD_SECONDS
         pods = [pod for pod in self._candidates() if is_limited(pod)]
         if not pods:
             return ()
-        uses = await self._meter.measure(pods, with_disk=True)
-        evictions = over_limits(pods, uses, has_image_fs=self._watch.has_image_fs)
+        usages = await self._usage_reader.measure(pods, with_disk=True)
+        evictions = over_limits(pods, usages, has_image_fs=self._monitor.has_image_fs)
         for eviction in evictions:
             await self._evict(eviction)
         return tuple(eviction.pod for eviction in evictions)
 
     async def _relieve(self) -> tuple[Pod, ...]:
-        shortage = self._watch.shortage
+        shortage = self._monitor.shortage
         if shortage is None:
             return ()
         resource = shortage.first.resource
@@ -194,8 +182,8 @@ class EvictionManager:
             log.info("pressure relieved without evicting a pod", resource=resource)
             return ()
         pods = self._candidates()
-        uses = await self._meter.measure(pods, with_disk=shortage.needs_disk)
-        eviction = plan_eviction(shortage, pods, uses, max_grace_seconds=self._max_grace_seconds)
+        usages = await self._usage_reader.measure(pods, with_disk=shortage.needs_disk)
+        eviction = plan_eviction(shortage, pods, usages, max_grace_seconds=self._max_grace_seconds)
         if eviction is None:
             log.error("no pod may be evicted", resource=resource, pods=len(pods))
             return ()
@@ -204,7 +192,7 @@ class EvictionManager:
 
     def _candidates(self) -> tuple[Pod, ...]:
         """The pods that may be evicted. Upstream may choose a pod that does not stop again and again, and no other."""
-        active = {PodUid(pod.metadata.uid): pod for pod in self._pods.active_pods()}
+        active = {PodUid(pod.metadata.uid): pod for pod in self._workers.active_pods()}
         self._stuck &= active.keys()
         return tuple(pod for uid, pod in active.items() if uid not in self._stuck)
 
@@ -212,7 +200,7 @@ class EvictionManager:
         if self._reclaimer is None or not shortage.is_for_reclaim:
             return False
         await self._reclaimer.reclaim()
-        return await self._watch.is_relieved()
+        return await self._monitor.is_relieved()
 
     async def _evict(self, eviction: Eviction) -> None:
         pod = eviction.pod
@@ -223,16 +211,16 @@ class EvictionManager:
             evict=True, grace_seconds=eviction.grace_seconds, change_status=partial(evicted, eviction)
         )
         try:
-            await self._killer.kill_now(pod, kill)
+            await self._workers.kill_now(pod, kill)
         except Exception as error:  # noqa: BLE001  its worker goes on trying; others may have to go meanwhile
             log.warning("evicted pod not stopped in time", pod=pod_label(pod), cause=str(error))
             self._stuck.add(PodUid(pod.metadata.uid))
 
     async def _until_finished(self, pods: tuple[Pod, ...]) -> None:
         """Wait a while for volumes and logs to be removed, which may relieve the pressure."""
-        for _ in range(int(CLEANUP_SECONDS / _LOOK_SECONDS)):
-            await asyncio.sleep(_LOOK_SECONDS)
-            if all(self._pods.should_be_finished(PodUid(pod.metadata.uid)) for pod in pods):
+        for _ in range(int(CLEANUP_SECONDS / _POLL_SECONDS)):
+            await asyncio.sleep(_POLL_SECONDS)
+            if all(self._workers.should_be_finished(PodUid(pod.metadata.uid)) for pod in pods):
                 return
         log.warning("evicted pods not cleaned up in time", pods=[pod_label(pod) for pod in pods])
 

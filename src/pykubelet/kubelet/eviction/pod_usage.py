@@ -93,8 +93,8 @@ def _volumes(pod: Pod, use: PodUsage) -> DiskUsage:
     return _total(use.volumes.get(volume.name) for volume in pod.spec.volumes if is_local_ephemeral(volume))
 
 
-def _total(uses: Iterable[DiskUsage | None]) -> DiskUsage:
-    return sum((use for use in uses if use is not None), start=DiskUsage())
+def _total(usages: Iterable[DiskUsage | None]) -> DiskUsage:
+    return sum((use for use in usages if use is not None), start=DiskUsage())
 
 
 _BLOCK_BYTES = 512

@@ -152,13 +152,13 @@ class PressureMonitor:
         self._thresholds, self._transition_seconds = tuple(thresholds), transition_seconds
         self._image_fs, self._node_device = image_fs, node_device
         self._has_image_fs = False
-        self._judgement = PressureState()
+        self._state = PressureState()
         self._observed: Mapping[str, Observation] = {}
 
     @property
-    def judgement(self) -> PressureState:
+    def state(self) -> PressureState:
         """The state after the last measurement."""
-        return self._judgement
+        return self._state
 
     @property
     def has_image_fs(self) -> bool:
@@ -168,7 +168,7 @@ class PressureMonitor:
     @property
     def shortage(self) -> StarvedResource | None:
         """What pods must be evicted for, as of the last measurement; None if there is nothing."""
-        starved = self._judgement.starved
+        starved = self._state.starved
         if not starved:
             return None
         return StarvedResource(starved=starved, observed=self._observed, has_image_fs=self._has_image_fs)
@@ -176,21 +176,21 @@ class PressureMonitor:
     async def run(self, ready: asyncio.Event) -> None:
         """Measure until cancelled; `ready` is set after the first measurement."""
         while True:
-            await self.look()
+            await self.measure()
             ready.set()
             await asyncio.sleep(PERIOD_SECONDS)
 
-    async def look(self) -> None:
+    async def measure(self) -> None:
         """Measure once, and report changed conditions."""
         self._observed = observed = await self._measure()
-        before = self._judgement
-        self._judgement = next_pressure_state(
+        before = self._state
+        self._state = next_pressure_state(
             before, self._thresholds, observed, self._clock.monotonic(), self._transition_seconds
         )
-        if self._judgement.conditions != before.conditions:
-            short = {one.signal: observed[one.signal].available for one in self._judgement.met_since}
-            log.warning("node pressure conditions changed", conditions=list(self._judgement.conditions), short=short)
-            self._changed(self._judgement.conditions)
+        if self._state.conditions != before.conditions:
+            short = {one.signal: observed[one.signal].available for one in self._state.met_since}
+            log.warning("node pressure conditions changed", conditions=list(self._state.conditions), short=short)
+            self._changed(self._state.conditions)
 
     async def is_relieved(self) -> bool:
         """Measure again: whether enough of everything is available, minimum reclaims included."""

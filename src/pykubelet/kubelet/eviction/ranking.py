@@ -36,7 +36,7 @@ _Rank: TypeAlias = tuple[int, ...]
 _RankOf: TypeAlias = Callable[[Pod, PodUsage | None], _Rank]
 
 
-def ranked(pods: Iterable[Pod], uses: PodUsages, signal: str, *, has_image_fs: bool) -> tuple[Pod, ...]:
+def ranked(pods: Iterable[Pod], usages: PodUsages, signal: str, *, has_image_fs: bool) -> tuple[Pod, ...]:
     """The pods in the order of their eviction; a stable sort."""
     rank: _RankOf
     if signal == MEMORY_AVAILABLE:
@@ -45,7 +45,7 @@ def ranked(pods: Iterable[Pod], uses: PodUsages, signal: str, *, has_image_fs: b
         rank = _by_processes
     else:
         rank = partial(_by_disk, signal, has_image_fs)
-    return tuple(sorted(pods, key=lambda pod: rank(pod, uses.get(PodUid(pod.metadata.uid)))))
+    return tuple(sorted(pods, key=lambda pod: rank(pod, usages.get(PodUid(pod.metadata.uid)))))
 
 
 def requested(pod: Pod, resource: str) -> int:
@@ -140,15 +140,15 @@ class StarvedResource:
 
 
 def plan_eviction(
-    shortage: StarvedResource, pods: Iterable[Pod], uses: PodUsages, *, max_grace_seconds: int = 0
+    shortage: StarvedResource, pods: Iterable[Pod], usages: PodUsages, *, max_grace_seconds: int = 0
 ) -> Eviction | None:
     """The pod to evict; None if all pods are critical: static pods would not come back, and the node needs the others."""
     threshold = shortage.first
-    order = ranked(pods, uses, threshold.signal, has_image_fs=shortage.has_image_fs)
+    order = ranked(pods, usages, threshold.signal, has_image_fs=shortage.has_image_fs)
     pod = next((pod for pod in order if not is_critical_pod(pod)), None)
     if pod is None:
         return None
-    message, annotations = _explained(shortage, pod, uses.get(PodUid(pod.metadata.uid)))
+    message, annotations = _explained(shortage, pod, usages.get(PodUid(pod.metadata.uid)))
     return Eviction(
         pod=pod,
         message=message,

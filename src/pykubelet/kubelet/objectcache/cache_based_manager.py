@@ -77,7 +77,7 @@ def _key(pod: Pod) -> _PodKey:
     return _PodKey(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
-PATIENCE_SECONDS = 1.0
+READ_TIMEOUT_SECONDS = 1.0
 """How long a reader waits for the first state from the API server by default."""
 
 
@@ -131,7 +131,7 @@ class ReferenceCache(Generic[T]):
         """Release the references of a pod; does not block, may be called again."""
         self._registration.unregister_pod(pod)
 
-    async def get(self, namespace: str, name: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> T:
+    async def get(self, namespace: str, name: str, *, timeout_seconds: float = READ_TIMEOUT_SECONDS) -> T:
         """An object that a registered pod refers to.
 
         Raises NotFound if it does not exist, NotRegistered if no registered pod refers to it (not with strategy Get), NotSynced

@@ -54,16 +54,16 @@ class ReferencedItem(Generic[T]):
             self._referrers[referrer] = left
         return not self._referrers
 
-    def offer(self, found: T) -> None:
+    def accept(self, found: T) -> None:
         """Accept a state of the object, unless a newer one is known."""
         self.needs_fetch = False
         if self.object is None or revision(found) >= revision(self.object):
             self._replace(found)
 
-    def withdraw(self, last: T) -> None:
+    def mark_deleted(self, last: T) -> None:
         """The object, given in its last state, was deleted; if a later state is known, it must be fetched."""
         if self.object is not None and revision(last) < revision(self.object):
-            self.doubt()
+            self.mark_outdated()
         else:
             self.clear()
 
@@ -72,7 +72,7 @@ class ReferencedItem(Generic[T]):
         self.needs_fetch = False
         self._replace(None)
 
-    def doubt(self) -> None:
+    def mark_outdated(self) -> None:
         """Mark the state as possibly outdated: the next reader fetches it, and subscribers are notified."""
         self.needs_fetch = True
         self._changed(self.key)
@@ -83,7 +83,7 @@ class ReferencedItem(Generic[T]):
             if not self.needs_fetch:
                 return
             try:
-                self.offer(await source.fetch(self.key))
+                self.accept(await source.fetch(self.key))
             except NotFound:
                 # Unless a watch has delivered it meanwhile.
                 if self.needs_fetch:
@@ -110,7 +110,7 @@ class ObjectWatch(Generic[T]):
 
     def __init__(self, *, item: ReferencedItem[T], source: ObjectSource[T], ttl_seconds: TtlSeconds) -> None:
         self.item = item
-        self.last_answer: LastRead[T] = LastRead(source=source, key=item.key, ttl_seconds=ttl_seconds)
+        self.last_read: LastRead[T] = LastRead(source=source, key=item.key, ttl_seconds=ttl_seconds)
         self._name = f"watch {source.noun} {item.key}"
         self._task: asyncio.Task[None] | None = None
         self._ended: asyncio.Task[None] | None = None
@@ -152,20 +152,20 @@ class ObjectWatch(Generic[T]):
 
     def added(self, obj: T) -> None:
         self._is_known = True
-        self.item.offer(obj)
+        self.item.accept(obj)
 
     def modified(self, obj: T) -> None:
-        self.item.offer(obj)
+        self.item.accept(obj)
 
     def deleted(self, obj: T) -> None:
         self._is_known = False
-        self.item.withdraw(obj)
+        self.item.mark_deleted(obj)
 
     def synced(self) -> None:
         self.item.is_synced.set()
         if self.item.object is not None and not self._is_known:
             # It was fetched while no watch was open, and the list does not have it.
-            self.item.doubt()
+            self.item.mark_outdated()
 
 
 class ObjectWatches(Generic[T]):
@@ -214,11 +214,11 @@ class ObjectWatches(Generic[T]):
         if watch is None or watch.is_running or item.is_immutable:
             return
         try:
-            item.offer(await watch.last_answer.get())
+            item.accept(await watch.last_read.get())
         except NotFound:
             item.clear()
 
-    def settle(self, item: ReferencedItem[T]) -> None:
+    def after_read(self, item: ReferencedItem[T]) -> None:
         """After a read: an immutable object needs no watch, its mutable successor does."""
         if (watch := self._watches.get(item.key)) is None:
             return

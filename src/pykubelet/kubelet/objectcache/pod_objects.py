@@ -23,7 +23,7 @@ from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMap
 from pykubelet.kubelet.objectcache.store import ObjectKey
 from pykubelet.kubelet.objectcache.store import T as StoreT
 
-Who = TypeVar("Who", bound=Hashable)
+User = TypeVar("User", bound=Hashable)
 
 
 class UsedObject(NamedTuple):
@@ -34,32 +34,32 @@ class UsedObject(NamedTuple):
     name: str
 
 
-class ObjectUsers(Generic[Who]):
+class ObjectUsers(Generic[User]):
     """A map of users and the objects they use, in both directions."""
 
     def __init__(self) -> None:
-        self._objects: dict[Who, frozenset[UsedObject]] = {}
-        self._users: dict[UsedObject, dict[Who, None]] = {}
+        self._objects: dict[User, frozenset[UsedObject]] = {}
+        self._users: dict[UsedObject, dict[User, None]] = {}
 
-    def set(self, who: Who, objects: Iterable[UsedObject]) -> None:
+    def set(self, user: User, objects: Iterable[UsedObject]) -> None:
         """Replace the objects of a user."""
-        before, now = self._objects.get(who, frozenset()), frozenset(objects)
+        before, now = self._objects.get(user, frozenset()), frozenset(objects)
         for gone in before - now:
-            del self._users[gone][who]
+            del self._users[gone][user]
             if not self._users[gone]:
                 del self._users[gone]
         for new in now - before:
-            self._users.setdefault(new, {})[who] = None
+            self._users.setdefault(new, {})[user] = None
         if now:
-            self._objects[who] = now
+            self._objects[user] = now
         else:
-            self._objects.pop(who, None)
+            self._objects.pop(user, None)
 
-    def users(self, named: UsedObject | None) -> tuple[Who, ...]:
+    def users(self, named: UsedObject | None) -> tuple[User, ...]:
         """The users of an object in order of their first use; all users for None."""
         return tuple(self._objects if named is None else self._users.get(named, ()))
 
-    def as_map(self) -> Mapping[Who, frozenset[UsedObject]]:
+    def as_map(self) -> Mapping[User, frozenset[UsedObject]]:
         """The objects by user."""
         return self._objects
 
@@ -106,11 +106,11 @@ class PodObjects:
             followed = {kind: stack.enter_context(each.subscribe()) for kind, each in readers.items() if each}
             async with asyncio.TaskGroup() as group:
                 for kind, changes in followed.items():
-                    start_supervised(group, f"changed {kind}s", partial(_tell, kind, changes, changed))
+                    start_supervised(group, f"changed {kind}s", partial(_report, kind, changes, changed))
                 ready.set()
 
 
-async def _tell(kind: str, changes: Subscription[ObjectKey], changed: Callable[[UsedObject | None], None]) -> None:
+async def _report(kind: str, changes: Subscription[ObjectKey], changed: Callable[[UsedObject | None], None]) -> None:
     while True:
         try:
             changed(UsedObject(kind, *await changes.next()))

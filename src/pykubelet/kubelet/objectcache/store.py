@@ -139,7 +139,7 @@ class LastRead(Generic[T]):
         self._source, self._key, self._ttl_seconds = source, key, ttl_seconds
         self._object: T | None = None
         self._missing: NotFound | None = None
-        self._answered_at = float("-inf")
+        self._read_at = float("-inf")
         self._turn = asyncio.Lock()
 
     async def get(self) -> T:
@@ -155,7 +155,7 @@ class LastRead(Generic[T]):
 
     def _is_fresh(self) -> bool:
         ttl = self._ttl_seconds()
-        return self._source.clock.monotonic() < self._answered_at + (DEFAULT_TTL_SECONDS if ttl is None else ttl)
+        return self._source.clock.monotonic() < self._read_at + (DEFAULT_TTL_SECONDS if ttl is None else ttl)
 
     async def _refresh(self) -> None:
         try:
@@ -171,7 +171,7 @@ class LastRead(Generic[T]):
             if self._object is not None and revision(found) < revision(self._object):
                 return
             self._object, self._missing = found, None
-        self._answered_at = self._source.clock.monotonic()
+        self._read_at = self._source.clock.monotonic()
 
 
 class TtlStore(Generic[T]):

@@ -30,8 +30,8 @@ T = TypeVar("T")
 class ReferencedObjectsClient:
     """A client that shows its reflector only the referenced objects."""
 
-    def __init__(self, client: ListerWatcher, interest: "NamespaceWatch[Any]") -> None:
-        self._client, self._interest = client, interest
+    def __init__(self, client: ListerWatcher, watch: "NamespaceWatch[Any]") -> None:
+        self._client, self._watch = client, watch
 
     async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         return await self._client.get(kind, name, namespace=namespace, resource_version=resource_version)
@@ -46,7 +46,7 @@ class ReferencedObjectsClient:
         limit: int = 0,
         continue_token: str = "",
     ) -> Listing[T]:
-        self._interest.begin()
+        self._watch.begin()
         page = await self._client.list(
             kind,
             namespace=namespace,
@@ -55,7 +55,7 @@ class ReferencedObjectsClient:
             limit=limit,
             continue_token=continue_token,
         )
-        wanted = tuple(item for item in page.items if self._interest.is_wanted(_name(item)))
+        wanted = tuple(item for item in page.items if self._watch.is_wanted(_name(item)))
         return Listing(wanted, page.resource_version, page.continue_token)
 
     @asynccontextmanager
@@ -82,11 +82,11 @@ class ReferencedObjectsClient:
             yield event if event.object is None else self._show(event, _name(event.object))
 
     def _show(self, event: WatchEvent[T], name: str) -> WatchEvent[T]:
-        is_wanted, is_known = self._interest.is_wanted(name), self._interest.is_known(name)
+        is_wanted, is_known = self._watch.is_wanted(name), self._watch.is_known(name)
         if is_wanted and (is_known or event.type != "DELETED"):
             return event
         if is_wanted:
-            self._interest.deleted(event.object)
+            self._watch.deleted(event.object)
         if is_known:
             return WatchEvent("DELETED", event.object, event.resource_version)
         return WatchEvent("BOOKMARK", None, event.resource_version)
@@ -167,12 +167,12 @@ class NamespaceWatch(Generic[StoreT]):
 
     def modified(self, obj: StoreT) -> None:
         if item := self._items.get(obj.metadata.name):
-            item.offer(obj)
+            item.accept(obj)
 
     def deleted(self, obj: StoreT) -> None:
         self._known.discard(obj.metadata.name)
         if item := self._items.get(obj.metadata.name):
-            item.withdraw(obj)
+            item.mark_deleted(obj)
 
     def synced(self) -> None:
         self._is_synced = True
@@ -180,7 +180,7 @@ class NamespaceWatch(Generic[StoreT]):
             item.is_synced.set()
             if item.object is not None and item.key.name not in self._known:
                 # A reader fetched it, but the list does not have it.
-                item.doubt()
+                item.mark_outdated()
 
     # Filters for ReferencedObjectsClient.
 
@@ -260,7 +260,7 @@ class WatchStore(Generic[StoreT]):
         await self._bring_up_to_date(item, timeout_seconds)
         if item.object is None:
             raise self._source.not_found(key)
-        self._objects.settle(item)
+        self._objects.after_read(item)
         return item.object
 
     async def run(self, ready: asyncio.Event) -> None:

@@ -122,7 +122,7 @@ class PodSyncer:
     ) -> None:
         """Stop everything of a pod, and report how its containers ended while the runtime still shows it."""
         messages = self._environment.termination_messages
-        self._environment.volumes.leave(pod)
+        self._environment.volumes.stop_updating(pod)
         self._probes.add_pod(pod, self._reports.shown_status(pod))
         observed = await messages.fill(pod, observed)
         status = self._reports.generate(pod, observed, is_terminal=False)

@@ -145,19 +145,19 @@ class HttpProbeClient(Protocol):
         """Close the client."""
 
 
-async def probe_http(door: HttpProbeClient, request: HttpGetRequest, timeout_seconds: float) -> ProbeAttempt:
+async def probe_http(client: HttpProbeClient, request: HttpGetRequest, timeout_seconds: float) -> ProbeAttempt:
     """Request the URL within the timeout, redirects included; raises ProbeError if the response breaks off."""
     deadline = asyncio.get_running_loop().time() + timeout_seconds
     try:
-        return judge(await _last_answer(door, request, deadline))
+        return judge(await _last_answer(client, request, deadline))
     except HttpProbeError as failure:
         return ProbeAttempt(ProbeState.FAILURE, f'Get "{request.url}": {failure}')
 
 
-async def _last_answer(door: HttpProbeClient, request: HttpGetRequest, deadline: float) -> HttpProbeResponse:
+async def _last_answer(client: HttpProbeClient, request: HttpGetRequest, deadline: float) -> HttpProbeResponse:
     url, headers = request.url, request.headers
     for _ in range(MAX_REQUESTS):
-        answer = await door.get(url, headers, deadline=deadline)
+        answer = await client.get(url, headers, deadline=deadline)
         target = redirect_target(request.url, url, answer)
         if target is None:
             return answer

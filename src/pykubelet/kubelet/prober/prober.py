@@ -67,35 +67,35 @@ class Prober:
         self._commands, self._http, self._recorder = commands, http, recorder
         self._sockets = sockets or SystemSocketProber()
 
-    async def probe(self, subject: ProbedContainer, status: PodStatus, container_id: str) -> ProbeOutcome | None:
+    async def probe(self, probed: ProbedContainer, status: PodStatus, container_id: str) -> ProbeOutcome | None:
         """Probe a container; None if the probe could not be carried out."""
-        what = f"{subject.kind.capitalize()} probe"
+        what = f"{probed.kind.capitalize()} probe"
         try:
-            finding = await self._run_with_retries(subject, status, container_id)
+            attempt = await self._run_with_retries(probed, status, container_id)
         except ProbeError as error:
-            self._tell(subject, "Unhealthy", f"{what} errored and resulted in {error.state} state: {error}")
+            self._emit_event(probed, "Unhealthy", f"{what} errored and resulted in {error.state} state: {error}")
             return None
-        if finding.state == ProbeState.FAILURE:
-            self._tell(subject, "Unhealthy", f"{what} failed: {finding.output}")
+        if attempt.state == ProbeState.FAILURE:
+            self._emit_event(probed, "Unhealthy", f"{what} failed: {attempt.output}")
             return ProbeOutcome.FAILURE
-        if finding.state == ProbeState.WARNING:
-            self._tell(subject, "ProbeWarning", f"{what} warning: {finding.output}")
+        if attempt.state == ProbeState.WARNING:
+            self._emit_event(probed, "ProbeWarning", f"{what} warning: {attempt.output}")
         return ProbeOutcome.SUCCESS
 
     async def close(self) -> None:
         """Close the HTTP client."""
         await self._http.close()
 
-    async def _run_with_retries(self, subject: ProbedContainer, status: PodStatus, container_id: str) -> ProbeAttempt:
+    async def _run_with_retries(self, probed: ProbedContainer, status: PodStatus, container_id: str) -> ProbeAttempt:
         for _ in range(TRIES - 1):
             try:
-                return await self._run(subject, status, container_id)
+                return await self._run(probed, status, container_id)
             except ProbeError as error:
-                log.debug("probe not carried out", pod=pod_label(subject.pod), kind=subject.kind, error=error)
-        return await self._run(subject, status, container_id)
+                log.debug("probe not carried out", pod=pod_label(probed.pod), kind=probed.kind, error=error)
+        return await self._run(probed, status, container_id)
 
-    async def _run(self, subject: ProbedContainer, status: PodStatus, container_id: str) -> ProbeAttempt:
-        probe, container = subject.probe, subject.container
+    async def _run(self, probed: ProbedContainer, status: PodStatus, container_id: str) -> ProbeAttempt:
+        probe, container = probed.probe, probed.container
         timeout_seconds = max(probe.timeout_seconds, 1)
         try:
             if probe.exec is not None:
@@ -110,7 +110,7 @@ class Prober:
             raise ProbeError(str(error)) from error
         if probe.grpc is not None:
             return await self._sockets.grpc(status.pod_ip, probe.grpc.port, probe.grpc.service or "", timeout_seconds)
-        raise ProbeError(f"missing probe handler for {format_pod(subject.pod)}:{container.name}")
+        raise ProbeError(f"missing probe handler for {format_pod(probed.pod)}:{container.name}")
 
     async def _run_command(self, container: Container, probe: Probe, container_id: str) -> ProbeAttempt:
         if self._commands is None:
@@ -132,8 +132,8 @@ class Prober:
         output = outcome.output[:OUTPUT_BYTES].decode(errors="replace")
         return ProbeAttempt(ProbeState.FAILURE if outcome.exit_code else ProbeState.SUCCESS, output)
 
-    def _tell(self, subject: ProbedContainer, reason: str, message: str) -> None:
-        self._recorder.event(container_reference(subject.pod, subject.container.name), WARNING, reason, message)
+    def _emit_event(self, probed: ProbedContainer, reason: str, message: str) -> None:
+        self._recorder.event(container_reference(probed.pod, probed.container.name), WARNING, reason, message)
 
 
 _REFUSED = "connect: connection refused"

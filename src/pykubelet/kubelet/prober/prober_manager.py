@@ -7,8 +7,7 @@ Upstream: pkg/kubelet/prober/prober_manager.go
 """
 
 import asyncio
-from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -20,27 +19,34 @@ from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
 from pykubelet.api.pods import PodUid, is_restartable_init_container
 from pykubelet.kubelet.prober.prober import Prober
 from pykubelet.kubelet.prober.results import ProbeCounts, ProbedContainer, ResultsManager
-from pykubelet.kubelet.prober.worker import ProbeWorker, first_delay_seconds, probe_of, taken_over
+from pykubelet.kubelet.prober.worker import ProbeWorker, first_delay_seconds, initial_record, probe_of
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import ProbeOutcome, ProbeResult, ProbeType
 
+_Key = tuple[str, ProbeType]
 
-class ProbeVerdicts(Protocol):
+
+class PodProbeResults:
     """The current probe results of one pod."""
+
+    def __init__(self, results: Mapping[ProbeType, ResultsManager], workers: Collection[_Key]) -> None:
+        self._results, self._workers = results, workers
 
     def result(self, kind: ProbeType, container_id: str) -> ProbeOutcome | None:
         """The result of a container's probe; None if there is none yet."""
+        return self._results[kind].get(container_id)
 
     def is_probed(self, kind: ProbeType, container_name: str) -> bool:
         """Whether the container has such a probe."""
+        return (container_name, kind) in self._workers
 
 
-def with_probe_results(pod: Pod, status: PodStatus, verdicts: ProbeVerdicts) -> tuple[PodStatus, tuple[str, ...]]:
+def with_probe_results(pod: Pod, status: PodStatus, results: PodProbeResults) -> tuple[PodStatus, tuple[str, ...]]:
     """The status with `started` and `ready`, and the names of containers whose readiness probe should run at once."""
     sidecars = {container.name for container in pod.spec.init_containers if is_restartable_init_container(container)}
-    regular = tuple(_probed(one, verdicts) for one in status.container_statuses)
+    regular = tuple(_probed(one, results) for one in status.container_statuses)
     init = tuple(
-        _probed(one, verdicts) if one.name in sidecars else _plain_init(one, verdicts)
+        _probed(one, results) if one.name in sidecars else _plain_init(one, results)
         for one in status.init_container_statuses
     )
     ended = {container.name for container in pod.spec.init_containers} - sidecars
@@ -51,34 +57,33 @@ def with_probe_results(pod: Pod, status: PodStatus, verdicts: ProbeVerdicts) -> 
         and one.started
         and not one.ready
         and one.state.running is not None
-        and verdicts.is_probed(ProbeType.READINESS, one.name)
+        and results.is_probed(ProbeType.READINESS, one.name)
     )
     return replace(status, container_statuses=regular, init_container_statuses=init), urgent
 
 
-def _probed(status: ContainerStatus, verdicts: ProbeVerdicts) -> ContainerStatus:
-    if not _has_started(status, verdicts):
+def _probed(status: ContainerStatus, results: PodProbeResults) -> ContainerStatus:
+    if not _has_started(status, results):
         return replace(status, started=False)
-    has_passed = verdicts.result(ProbeType.READINESS, status.container_id) == ProbeOutcome.SUCCESS
-    return replace(status, started=True, ready=has_passed or not verdicts.is_probed(ProbeType.READINESS, status.name))
+    has_passed = results.result(ProbeType.READINESS, status.container_id) == ProbeOutcome.SUCCESS
+    return replace(status, started=True, ready=has_passed or not results.is_probed(ProbeType.READINESS, status.name))
 
 
-def _plain_init(status: ContainerStatus, verdicts: ProbeVerdicts) -> ContainerStatus:
+def _plain_init(status: ContainerStatus, results: PodProbeResults) -> ContainerStatus:
     terminated = status.state.terminated
     is_done = terminated is not None and terminated.exit_code == 0
-    return replace(status, started=_has_started(status, verdicts), ready=status.ready or is_done)
+    return replace(status, started=_has_started(status, results), ready=status.ready or is_done)
 
 
-def _has_started(status: ContainerStatus, verdicts: ProbeVerdicts) -> bool:
+def _has_started(status: ContainerStatus, results: PodProbeResults) -> bool:
     if status.state.running is None:
         return False
-    result = verdicts.result(ProbeType.STARTUP, status.container_id)
+    result = results.result(ProbeType.STARTUP, status.container_id)
     if result is not None:
         return result == ProbeOutcome.SUCCESS
-    return not verdicts.is_probed(ProbeType.STARTUP, status.name)
+    return not results.is_probed(ProbeType.STARTUP, status.name)
 
 
-_Key = tuple[str, ProbeType]
 _ENDING = (ProbeType.LIVENESS, ProbeType.STARTUP)
 
 
@@ -161,7 +166,7 @@ class ProberManager:
     def with_results(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Set `started` and `ready` of each container, and trigger readiness probes that are waited for."""
         workers = self._pods.get(PodUid(pod.metadata.uid), {})
-        result, urgent = with_probe_results(pod, status, _Verdicts(self._results, workers))
+        result, urgent = with_probe_results(pod, status, PodProbeResults(self._results, workers))
         for name in urgent:
             workers[name, ProbeType.READINESS].worker.trigger()
         return result
@@ -178,13 +183,13 @@ class ProberManager:
         probe = probe_of(container, kind)
         if probe is None:
             return None
-        memory, verdict = taken_over(container.name, kind, shown)
+        record, verdict = initial_record(container.name, kind, shown)
         if verdict is not None:
-            self._results[kind].put_silently(memory.container_id, verdict)
+            self._results[kind].put_silently(record.container_id, verdict)
         age_seconds = self._clock.monotonic() - self._started_at
         return ProbeWorker(
-            subject=ProbedContainer(pod=pod, container=container, kind=kind, probe=probe),
-            memory=memory,
+            probed=ProbedContainer(pod=pod, container=container, kind=kind, probe=probe),
+            record=record,
             results=self._results[kind],
             statuses=self._statuses,
             prober=self._prober,
@@ -222,19 +227,6 @@ class ProberManager:
                 running.worker.forget()
         if not workers:
             self._pods.pop(uid, None)
-
-
-class _Verdicts:
-    """The current probe results of one pod."""
-
-    def __init__(self, results: Mapping[ProbeType, ResultsManager], workers: Mapping[_Key, _Running]) -> None:
-        self._results, self._workers = results, workers
-
-    def result(self, kind: ProbeType, container_id: str) -> ProbeOutcome | None:
-        return self._results[kind].get(container_id)
-
-    def is_probed(self, kind: ProbeType, container_name: str) -> bool:
-        return (container_name, kind) in self._workers
 
 
 def _probed_containers(pod: Pod) -> Iterable[ApiContainer]:

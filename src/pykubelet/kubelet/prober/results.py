@@ -91,19 +91,19 @@ class ProbeCounts:
         self._durations: dict[tuple[_Key, str], Histogram] = {}
         self.history = ProbeHistory()
 
-    def note(self, subject: ProbedContainer, found: ProbeOutcome, seconds: float) -> None:
+    def note(self, probed: ProbedContainer, found: ProbeOutcome, seconds: float) -> None:
         """Record the outcome of a probe that was carried out."""
-        key = _key(subject.pod, subject.container.name, subject.kind)
+        key = _key(probed.pod, probed.container.name, probed.kind)
         self._results.setdefault(key, Counter())[found] += 1
-        self.history.note(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind, found, seconds)
+        self.history.note(PodUid(probed.pod.metadata.uid), probed.container.name, probed.kind, found, seconds)
         if found is not ProbeOutcome.FAILURE:
             self._durations.setdefault(key, Histogram()).observe(seconds)
 
-    def forget(self, subject: ProbedContainer) -> None:
+    def forget(self, probed: ProbedContainer) -> None:
         """Drop the metrics of a probe."""
-        key = _key(subject.pod, subject.container.name, subject.kind)
+        key = _key(probed.pod, probed.container.name, probed.kind)
         self._results.pop(key, None)
-        self.history.forget(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind)
+        self.history.forget(PodUid(probed.pod.metadata.uid), probed.container.name, probed.kind)
         self._durations.pop(key, None)
 
     def collect(self) -> "Iterator[Metric]":
@@ -127,7 +127,7 @@ def _key(pod: Pod, container: str, kind: ProbeType) -> tuple[_Key, str]:
     return (kind.capitalize(), container, pod.metadata.name, pod.metadata.namespace), pod.metadata.uid
 
 
-FINDINGS = 40
+HISTORY_LENGTH = 40
 """The number of outcomes kept for each probe."""
 _LETTERS = {ProbeOutcome.SUCCESS: b"s", ProbeOutcome.FAILURE: b"f", ProbeOutcome.UNKNOWN: b"u"}
 
@@ -157,7 +157,7 @@ class ProbeHistory:
         """Record the outcome and duration of a probe."""
         known = self._pods.setdefault(uid, {}).setdefault((container, kind), _Remembered())
         known.letters += _LETTERS[found]
-        del known.letters[:-FINDINGS]
+        del known.letters[:-HISTORY_LENGTH]
         known.last_seconds = seconds
 
     def forget(self, uid: PodUid, container: str, kind: ProbeType) -> None:

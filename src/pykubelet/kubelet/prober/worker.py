@@ -43,7 +43,7 @@ class ProbeRecord:
 class ProbeStep:
     """The result of one iteration: drop the result of `forgotten`, then set `results` for the current container."""
 
-    memory: ProbeRecord
+    record: ProbeRecord
     keep_going: bool = True
     should_probe: bool = False
     forgotten: str = ""
@@ -57,37 +57,37 @@ def probe_of(container: Container, kind: ProbeType) -> Probe | None:
     return container.readiness_probe if kind == ProbeType.READINESS else container.startup_probe
 
 
-def examine(subject: ProbedContainer, memory: ProbeRecord, status: PodStatus | None, now: datetime) -> ProbeStep:
+def examine(probed: ProbedContainer, record: ProbeRecord, status: PodStatus | None, now: datetime) -> ProbeStep:
     """Evaluate the pod's status before probing."""
     if status is None:
-        return ProbeStep(memory=memory)
+        return ProbeStep(record=record)
     if is_terminal(status.phase):
-        return ProbeStep(memory=memory, keep_going=False)
-    container = _status_with_id(status, subject.container.name)
+        return ProbeStep(record=record, keep_going=False)
+    container = _status_with_id(status, probed.container.name)
     if container is None:
-        return ProbeStep(memory=memory)
-    if container.container_id == memory.container_id:
-        step = ProbeStep(memory=memory)
+        return ProbeStep(record=record)
+    if container.container_id == record.container_id:
+        step = ProbeStep(record=record)
     else:
-        known = replace(memory, container_id=container.container_id, is_on_hold=False)
-        step = ProbeStep(memory=known, forgotten=memory.container_id, results=(INITIAL_RESULTS[subject.kind],))
-    return step if step.memory.is_on_hold else _examine_container(subject, step, container, now)
+        known = replace(record, container_id=container.container_id, is_on_hold=False)
+        step = ProbeStep(record=known, forgotten=record.container_id, results=(INITIAL_RESULTS[probed.kind],))
+    return step if step.record.is_on_hold else _examine_container(probed, step, container, now)
 
 
-def conclude(subject: ProbedContainer, memory: ProbeRecord, found: ProbeOutcome) -> ProbeStep:
+def conclude(probed: ProbedContainer, record: ProbeRecord, found: ProbeOutcome) -> ProbeStep:
     """Apply an outcome: the result changes only after enough equal outcomes in a row."""
-    memory = replace(memory, last=found, run=memory.run + 1 if found == memory.last else 1)
+    record = replace(record, last=found, run=record.run + 1 if found == record.last else 1)
     is_failure = found == ProbeOutcome.FAILURE
-    threshold = subject.probe.failure_threshold if is_failure else subject.probe.success_threshold
-    if memory.run < threshold:
-        return ProbeStep(memory=memory)
-    if subject.kind == ProbeType.STARTUP or (subject.kind == ProbeType.LIVENESS and is_failure):
+    threshold = probed.probe.failure_threshold if is_failure else probed.probe.success_threshold
+    if record.run < threshold:
+        return ProbeStep(record=record)
+    if probed.kind == ProbeType.STARTUP or (probed.kind == ProbeType.LIVENESS and is_failure):
         # The container will be restarted, or has started for good: this probe is done with it.
-        memory = replace(memory, is_on_hold=True, run=0)
-    return ProbeStep(memory=memory, results=(found,))
+        record = replace(record, is_on_hold=True, run=0)
+    return ProbeStep(record=record, results=(found,))
 
 
-def taken_over(name: str, kind: ProbeType, shown: PodStatus) -> tuple[ProbeRecord, ProbeOutcome | None]:
+def initial_record(name: str, kind: ProbeType, shown: PodStatus) -> tuple[ProbeRecord, ProbeOutcome | None]:
     """The initial state, and the result to start from if the API shows that the probe has succeeded before."""
     container = _status_with_id(shown, name)
     if container is None or container.state.running is None or kind == ProbeType.LIVENESS:
@@ -100,9 +100,9 @@ def taken_over(name: str, kind: ProbeType, shown: PodStatus) -> tuple[ProbeRecor
     )
 
 
-def first_delay_seconds(period_seconds: float, agent_age_seconds: float, random: float) -> float:
+def first_delay_seconds(period_seconds: float, kubelet_age_seconds: float, random: float) -> float:
     """The delay before the first probe; random if the kubelet has only just started, to spread the load."""
-    return random * period_seconds if period_seconds > agent_age_seconds else 0.0
+    return random * period_seconds if period_seconds > kubelet_age_seconds else 0.0
 
 
 def next_tick(last: float, now: float, period_seconds: float) -> float:
@@ -121,25 +121,25 @@ def _find(statuses: Iterable[ContainerStatus], name: str) -> ContainerStatus | N
 
 
 def _examine_container(
-    subject: ProbedContainer, step: ProbeStep, container: ContainerStatus, now: datetime
+    probed: ProbedContainer, step: ProbeStep, container: ContainerStatus, now: datetime
 ) -> ProbeStep:
     running = container.state.running
     if running is None:
-        has_ended = container.state.terminated is not None and not _may_restart(subject)
+        has_ended = container.state.terminated is not None and not _may_restart(probed)
         return replace(step, keep_going=not has_ended, results=(*step.results, ProbeOutcome.FAILURE))
-    is_readiness = subject.kind == ProbeType.READINESS
-    if subject.pod.metadata.deletion_timestamp is not None and not is_readiness:
+    is_readiness = probed.kind == ProbeType.READINESS
+    if probed.pod.metadata.deletion_timestamp is not None and not is_readiness:
         # A final success, so that a terminating container is not restarted.
         return replace(step, keep_going=False, results=(*step.results, ProbeOutcome.SUCCESS))
-    if running.started_at is not None and _whole_seconds(running.started_at, now) < subject.probe.initial_delay_seconds:
+    if running.started_at is not None and _whole_seconds(running.started_at, now) < probed.probe.initial_delay_seconds:
         return step
-    is_startup = subject.kind == ProbeType.STARTUP
+    is_startup = probed.kind == ProbeType.STARTUP
     # A startup probe runs until the container has started, the others from then on.
     return replace(step, should_probe=is_startup != bool(container.started))
 
 
-def _may_restart(subject: ProbedContainer) -> bool:
-    pod, container = subject.pod, subject.container
+def _may_restart(probed: ProbedContainer) -> bool:
+    pod, container = probed.pod, probed.container
     if pod.spec.restart_policy != "Never":
         return True
     is_init = any(init.name == container.name for init in pod.spec.init_containers)
@@ -156,8 +156,8 @@ class ProbeWorker:
     def __init__(
         self,
         *,
-        subject: ProbedContainer,
-        memory: ProbeRecord,
+        probed: ProbedContainer,
+        record: ProbeRecord,
         results: ResultsManager,
         statuses: StatusManager,
         prober: Prober,
@@ -165,59 +165,59 @@ class ProbeWorker:
         clock: Clock,
         first_delay_seconds: float = 0.0,
     ) -> None:
-        self._subject, self._memory, self._results = subject, memory, results
+        self._probed, self._record, self._results = probed, record, results
         self._statuses, self._prober, self._counts, self._clock = statuses, prober, counts, clock
         self._first_delay_seconds = first_delay_seconds
-        self._wanted_now = asyncio.Event()
-        self._uid = PodUid(subject.pod.metadata.uid)
+        self._triggered = asyncio.Event()
+        self._uid = PodUid(probed.pod.metadata.uid)
 
     def trigger(self) -> None:
         """Probe at once; the next period starts then."""
-        self._wanted_now.set()
+        self._triggered.set()
 
     async def run(self) -> None:
         """Probe until finished. May be called again after a crash; the state is kept."""
         loop = asyncio.get_running_loop()
-        period_seconds = max(self._subject.probe.period_seconds, 1)
+        period_seconds = max(self._probed.probe.period_seconds, 1)
         tick = loop.time() + self._first_delay_seconds
         while True:
             if await self._is_triggered_before(tick):
                 tick = loop.time()
-            if not await self._look():
+            if not await self._iterate():
                 return
             tick = next_tick(tick, loop.time(), period_seconds)
 
     def forget(self) -> None:
         """Drop the result of a worker that no longer runs."""
-        self._counts.forget(self._subject)
-        if self._memory.container_id:
-            self._results.remove(self._memory.container_id)
+        self._counts.forget(self._probed)
+        if self._record.container_id:
+            self._results.remove(self._record.container_id)
 
     async def _is_triggered_before(self, tick: float) -> bool:
         try:
             async with asyncio.timeout_at(tick):
-                await self._wanted_now.wait()
+                await self._triggered.wait()
         except TimeoutError:
             return False
-        self._wanted_now.clear()
+        self._triggered.clear()
         return True
 
-    async def _look(self) -> bool:
+    async def _iterate(self) -> bool:
         """Run one iteration; return whether to continue."""
         status = self._statuses.pod_status(self._uid)
-        step = self._applied(examine(self._subject, self._memory, status, self._clock.now()))
+        step = self._applied(examine(self._probed, self._record, status, self._clock.now()))
         if step.should_probe and status is not None:
             began = self._clock.monotonic()
-            found = await self._prober.probe(self._subject, status, self._memory.container_id)
+            found = await self._prober.probe(self._probed, status, self._record.container_id)
             if found is not None:
-                self._counts.note(self._subject, found, self._clock.monotonic() - began)
-                step = self._applied(conclude(self._subject, self._memory, found))
+                self._counts.note(self._probed, found, self._clock.monotonic() - began)
+                step = self._applied(conclude(self._probed, self._record, found))
         return step.keep_going
 
     def _applied(self, step: ProbeStep) -> ProbeStep:
-        self._memory = step.memory
+        self._record = step.record
         if step.forgotten:
             self._results.remove(step.forgotten)
         for result in step.results:
-            self._results.set(self._memory.container_id, result, self._uid, self._subject.container.name)
+            self._results.set(self._record.container_id, result, self._uid, self._probed.container.name)
         return step

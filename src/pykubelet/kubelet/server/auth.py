@@ -144,9 +144,9 @@ UNKNOWN_TOKEN_SECONDS = 10.0
 ALLOWED_SECONDS = 300.0
 DENIED_SECONDS = 30.0
 REVIEW_SECONDS = 10.0
-_MOST_ANSWERS = 1024
+_MAX_ENTRIES = 1024
 # The longest token that is reviewed; a service account token has about a kilobyte.
-_LONGEST_TOKEN = 16 * 1024
+_MAX_TOKEN_LENGTH = 16 * 1024
 
 
 class ReviewFailed(Exception):
@@ -158,44 +158,44 @@ class ApiServerAccessReviewer:
 
     def __init__(self, *, api: Client, node_name: str, clock: Clock) -> None:
         self._api, self._node_name, self._clock = api, node_name, clock
-        self._callers: ExpiringCache[KubeletUser | bool] = ExpiringCache(_MOST_ANSWERS)
-        self._rights: ExpiringCache[bool] = ExpiringCache(_MOST_ANSWERS)
+        self._users: ExpiringCache[KubeletUser | bool] = ExpiringCache(_MAX_ENTRIES)
+        self._permissions: ExpiringCache[bool] = ExpiringCache(_MAX_ENTRIES)
 
-    async def caller_of_token(self, token: str) -> KubeletUser | None:
+    async def user_of_token(self, token: str) -> KubeletUser | None:
         """The user of a token; None if it is invalid. Raises ReviewFailed if the API server does not respond."""
-        if len(token) > _LONGEST_TOKEN:
+        if len(token) > _MAX_TOKEN_LENGTH:
             return None
         # The cache stores a digest, not the token.
         key = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
-        known = self._callers.get(key, self._clock.monotonic())
+        known = self._users.get(key, self._clock.monotonic())
         if known is None:
             review = TokenReview(spec=TokenReviewSpec(token=token))
             status = (await self._ask(TOKEN_REVIEWS, review)).status
             user = status.user
             known = KubeletUser(user.username, user.groups, user.uid, user.extra) if status.authenticated else False
             seconds = KNOWN_TOKEN_SECONDS if known else UNKNOWN_TOKEN_SECONDS
-            self._callers.put(key, known, self._clock.monotonic() + seconds)
+            self._users.put(key, known, self._clock.monotonic() + seconds)
         return known if isinstance(known, KubeletUser) else None
 
-    async def is_allowed(self, caller: KubeletUser, verb: str, subresource: str) -> bool:
+    async def is_allowed(self, user: KubeletUser, verb: str, subresource: str) -> bool:
         """Whether a user may do this to a subresource of this node; raises ReviewFailed if there is no response."""
-        key = (*caller.key, verb, subresource)
-        known = self._rights.get(key, self._clock.monotonic())
+        key = (*user.key, verb, subresource)
+        known = self._permissions.get(key, self._clock.monotonic())
         if known is None:
             asked = ResourceAttributes(
                 version="v1", resource="nodes", subresource=subresource, name=self._node_name, verb=verb
             )
             spec = SubjectAccessReviewSpec(
-                user=caller.name,
-                groups=caller.groups,
-                uid=caller.uid,
-                extra=caller.extra,
+                user=user.name,
+                groups=user.groups,
+                uid=user.uid,
+                extra=user.extra,
                 resource_attributes=asked,
             )
             status = (await self._ask(SUBJECT_ACCESS_REVIEWS, SubjectAccessReview(spec=spec))).status
             known = status.allowed and not status.denied
             seconds = ALLOWED_SECONDS if known else DENIED_SECONDS
-            self._rights.put(key, known, self._clock.monotonic() + seconds)
+            self._permissions.put(key, known, self._clock.monotonic() + seconds)
         return known
 
     async def _ask(self, kind: TypedKind[T], review: T) -> T:
@@ -212,55 +212,55 @@ log = get_logger(__name__)
 class AccessReviewer(Protocol):
     """Authenticates tokens and authorizes users."""
 
-    async def caller_of_token(self, token: str) -> KubeletUser | None:
+    async def user_of_token(self, token: str) -> KubeletUser | None:
         """The user of a token; None if it is invalid. Raises ReviewFailed if that cannot be determined."""
 
-    async def is_allowed(self, caller: KubeletUser, verb: str, subresource: str) -> bool:
+    async def is_allowed(self, user: KubeletUser, verb: str, subresource: str) -> bool:
         """Whether a user may do this to a subresource of this node; raises ReviewFailed if that cannot be determined."""
 
 
 class CertificateOnlyAccess:
     """Without an API server: clients with a certificate of the authority may do everything, others nothing."""
 
-    async def caller_of_token(self, _token: str) -> KubeletUser | None:
+    async def user_of_token(self, _token: str) -> KubeletUser | None:
         return None
 
-    async def is_allowed(self, _caller: KubeletUser, _verb: str, _subresource: str) -> bool:
+    async def is_allowed(self, _user: KubeletUser, _verb: str, _subresource: str) -> bool:
         return True
 
 
 class KubeletAuth:
     """Authenticates and authorizes each request."""
 
-    def __init__(self, judge: AccessReviewer) -> None:
-        self._judge = judge
+    def __init__(self, reviewer: AccessReviewer) -> None:
+        self._reviewer = reviewer
 
     async def check(self, method: str, path: str, authorization: str, certificate: bytes | None) -> KubeletUser:
         """The user of a permitted request; raises HttpError otherwise. `certificate` is the verified one in DER."""
-        caller = await self._caller(authorization, certificate)
-        if caller is None:
+        user = await self._user(authorization, certificate)
+        if user is None:
             raise HttpError(401, "Unauthorized")
         needed = attributes_of(method, path)
         for subresource in needed.subresources:
-            what = f"user={caller.name}, verb={needed.verb}, resource=nodes"
+            what = f"user={user.name}, verb={needed.verb}, resource=nodes"
             try:
-                if await self._judge.is_allowed(caller, needed.verb, subresource):
-                    return caller
+                if await self._reviewer.is_allowed(user, needed.verb, subresource):
+                    return user
             except ReviewFailed as error:
-                log.warning("authorization failed", cause=str(error), user=caller.name, subresource=subresource)
+                log.warning("authorization failed", cause=str(error), user=user.name, subresource=subresource)
                 raise HttpError(500, f"Authorization error ({what}, subresource={subresource})") from error
         raise HttpError(403, f"Forbidden ({what}, subresource(s)=[{' '.join(needed.subresources)}])\n")
 
-    async def _caller(self, authorization: str, certificate: bytes | None) -> KubeletUser | None:
-        if certificate is not None and (caller := user_of_certificate(certificate)):
-            return caller
+    async def _user(self, authorization: str, certificate: bytes | None) -> KubeletUser | None:
+        if certificate is not None and (user := user_of_certificate(certificate)):
+            return user
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
         # A token that is not ASCII is not reviewed.
         if scheme.lower() != "bearer" or not token or not token.isascii():
             return None
         try:
-            return await self._judge.caller_of_token(token)
+            return await self._reviewer.user_of_token(token)
         except ReviewFailed as error:
             log.warning("authentication failed", cause=str(error))
             return None

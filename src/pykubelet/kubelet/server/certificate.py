@@ -26,11 +26,11 @@ from pykubelet.httpserver.listener import serving_context
 
 log = get_logger(__name__)
 
-_LIFE = timedelta(days=365)
-_OLD = timedelta(days=120)
+_LIFETIME = timedelta(days=365)
+_RENEW_BEFORE = timedelta(days=120)
 # The clocks of clients may be behind.
 _SKEW = timedelta(hours=1)
-_LOOK_SECONDS = 12 * 3600.0
+_CHECK_SECONDS = 12 * 3600.0
 
 
 class ServingError(ValueError):
@@ -89,10 +89,10 @@ class SelfSignedRenewal:
         """Check twice a day until cancelled."""
         ready.set()
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            await self.look()
+            await asyncio.sleep(_CHECK_SECONDS)
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Renew the certificate if it is old; a failure is logged and tried again later."""
         try:
             files = await asyncio.to_thread(self_signed_certificate, self._directory, self._names, self._clock.now())
@@ -110,7 +110,7 @@ def _self_signed(key: ec.EllipticCurvePrivateKey, names: list[x509.GeneralName],
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
-        .not_valid_after(now + _LIFE)
+        .not_valid_after(now + _LIFETIME)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .sign(key, hashes.SHA256())
@@ -125,7 +125,7 @@ def _is_usable(files: ServingFiles, names: set[x509.GeneralName], now: datetime)
     except (OSError, ValueError, TypeError, x509.ExtensionNotFound):
         # An unreadable certificate is replaced.
         return False
-    is_young = certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _OLD
+    is_young = certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _RENEW_BEFORE
     return is_young and certificate.public_key() == key.public_key() and names <= set(named)
 
 

@@ -158,9 +158,9 @@ class ContainerLogs:
     """Opens the logs of containers."""
 
     def __init__(
-        self, *, pods: PodManager, statuses: StatusManager, looks: PodCache, paths: LogDirectory, clock: Clock
+        self, *, pods: PodManager, statuses: StatusManager, cache: PodCache, paths: LogDirectory, clock: Clock
     ) -> None:
-        self._pods, self._statuses, self._looks = pods, statuses, looks
+        self._pods, self._statuses, self._cache = pods, statuses, cache
         self._paths, self._clock = paths, clock
 
     async def open(self, route: KubeletRoute, query: Sequence[tuple[str, str]]) -> HttpStream:
@@ -171,7 +171,7 @@ class ContainerLogs:
             raise HttpError(404, f"pod {go_quote(route.pod)} does not exist")
         if find_container(pod, route.container) is None:
             raise HttpError(404, f"container {go_quote(route.container)} not found in pod {go_quote(route.pod)}")
-        container = self._meant(pod, route.container, previous=options.previous)
+        container = self._container_to_read(pod, route.container, previous=options.previous)
         path = Path(self._paths.path(pod_names(pod), route.container, container.attempt))
         if not await asyncio.to_thread(path.exists):
             raise HttpError(400, f"failed to open log file {go_quote(str(path))}: no such file or directory")
@@ -182,12 +182,12 @@ class ContainerLogs:
 
         return HttpStream(TEXT, copy)
 
-    def _meant(self, pod: Pod, name: str, *, previous: bool) -> RuntimeContainer:
+    def _container_to_read(self, pod: Pod, name: str, *, previous: bool) -> RuntimeContainer:
         uid = pod.metadata.uid
         status = self._statuses.pod_status(uid) or pod.status
         try:
             whole_id = logged_container(pod.metadata.name, status, name, previous=previous)
-            known = self._looks.get(PodUid(uid)).containers
+            known = self._cache.get(PodUid(uid)).containers
         except LogUnavailable as error:
             raise HttpError(400, str(error)) from None
         except RuntimeFailure as error:
@@ -202,7 +202,7 @@ class ContainerLogs:
             running = (one for one in pod.containers if one.state is ContainerState.RUNNING)
             return all(one.id != container_id for one in running)
 
-        await self._looks.until(uid, has_ended)
+        await self._cache.until(uid, has_ended)
 
 
 def find_container(pod: Pod, name: str) -> AnyContainer | None:

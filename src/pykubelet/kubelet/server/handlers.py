@@ -45,7 +45,7 @@ def health_page(check: str, query: Sequence[tuple[str, str]], checks: Mapping[st
     return text_response(found.code, found.text)
 
 
-def wanted_pods(pods: Iterable[Pod], status_of: Callable[[str], PodStatus | None]) -> Document:
+def desired_pods(pods: Iterable[Pod], status_of: Callable[[str], PodStatus | None]) -> Document:
     """The pods of this node; static pods, which the API server may not know, with the kubelet's status."""
     return _pod_list([_with_status(pod, status_of) for pod in pods])
 
@@ -113,7 +113,7 @@ class KubeletPages:
             case KubeletEndpoint.HEALTH:
                 return health_page(found.check, target.query, self._checks)
             case KubeletEndpoint.PODS:
-                return HttpResponse(200, encode(wanted_pods(self._pods.pods(), self._statuses.pod_status)))
+                return HttpResponse(200, encode(desired_pods(self._pods.pods(), self._statuses.pod_status)))
             case KubeletEndpoint.RUNNING_PODS:
                 return HttpResponse(200, encode(running_pods(await self._runtime.pods())))
             case KubeletEndpoint.WHY:
@@ -142,20 +142,20 @@ class KubeletHandlers:
     def __init__(
         self,
         *,
-        gate: KubeletAuth,
+        auth: KubeletAuth,
         pages: KubeletPages,
         logs: ContainerLogs,
         commands: PodCommands,
         debugging: bool = True,
     ) -> None:
-        self._gate, self._pages, self._logs, self._commands = gate, pages, logs, commands
+        self._auth, self._pages, self._logs, self._commands = auth, pages, logs, commands
         self._debugging = debugging
 
     async def answer(self, request: HttpRequest) -> Outcome:
         """The response; errors become responses too."""
         try:
             target = read_target(request.target)
-            await self._gate.check(
+            await self._auth.check(
                 request.method, target.path, request.headers.get("Authorization", ""), request.certificate
             )
             found = route(request.method, target.path, debugging=self._debugging)

@@ -52,9 +52,9 @@ class PodCommands:
     """Prepares sessions. Without `streams` or `commands`, the runtime does not support them and requests fail."""
 
     def __init__(
-        self, *, pods: PodManager, looks: PodCache, streams: Streams | None, commands: Commands | None
+        self, *, pods: PodManager, cache: PodCache, streams: Streams | None, commands: Commands | None
     ) -> None:
-        self._pods, self._looks, self._streams, self._commands = pods, looks, streams, commands
+        self._pods, self._cache, self._streams, self._commands = pods, cache, streams, commands
 
     def exec(self, route: KubeletRoute, query: Query) -> CommandSession:
         """A command to run in a container; raises HttpError."""
@@ -63,10 +63,10 @@ class PodCommands:
         container_id = self._container_id(self._pod(route), route)
         streams = _able(self._streams)
 
-        async def run(console: RemoteStreams) -> Document:
+        async def run(client: RemoteStreams) -> Document:
             try:
                 async with streams.execute(container_id, command, stdin=options.stdin, tty=options.tty) as session:
-                    return exit_status(command, await carry_command(session, console))
+                    return exit_status(command, await carry_command(session, client))
             except (RuntimeFailure, OSError) as error:
                 return failure_status(f"error executing command in container: {error}")
 
@@ -84,10 +84,10 @@ class PodCommands:
         closes_stdin, tty = spec.stdin_once, spec.tty
         streams = _able(self._streams)
 
-        async def run(console: RemoteStreams) -> Document:
+        async def run(client: RemoteStreams) -> Document:
             try:
                 async with streams.attach(container_id, stdin=options.stdin and spec.stdin) as session:
-                    await carry_command(session, console, closes_stdin=closes_stdin)
+                    await carry_command(session, client, closes_stdin=closes_stdin)
             except (RuntimeFailure, OSError) as error:
                 return failure_status(f"error attaching to container: {error}")
             return SUCCESS
@@ -157,7 +157,7 @@ class PodCommands:
 
     def _look(self, uid: PodUid) -> RuntimePod:
         try:
-            return self._looks.get(uid)
+            return self._cache.get(uid)
         except RuntimeFailure as error:
             raise HttpError(500, error.message) from error
 

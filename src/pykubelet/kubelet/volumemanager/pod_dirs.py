@@ -149,7 +149,7 @@ def pods_dir(root: str) -> str:
     return f"{root}/pods"
 
 
-def is_one_name(text: str) -> bool:
+def is_path_component(text: str) -> bool:
     """Whether the text is a single path component: not empty, no `.` or `..`, no slash."""
     return text not in {"", ".", ".."} and "/" not in text and "\0" not in text
 
@@ -195,7 +195,7 @@ def pod_dir(root: str, uid: str) -> PodDir:
 
 
 def _name(text: str) -> str:
-    if not is_one_name(text):
+    if not is_path_component(text):
         raise OSError(f"{text!r} is not a name that a file can have")
     return text
 
@@ -212,7 +212,7 @@ class PodLocks:
         self._interested: dict[PodUid, int] = {}
 
     @asynccontextmanager
-    async def of(self, uid: PodUid) -> AsyncIterator[None]:
+    async def hold(self, uid: PodUid) -> AsyncIterator[None]:
         """Hold the lock of a pod; waiters get it in order."""
         self._interested[uid] = self._interested.get(uid, 0) + 1
         try:

@@ -163,14 +163,14 @@ def _secret_files(name: str, items: tuple[KeyToPath, ...], mode: int, inputs: Pa
 
 
 def _chosen(
-    data: Mapping[str, bytes], items: tuple[KeyToPath, ...], mode: int, complaint: str | None
+    data: Mapping[str, bytes], items: tuple[KeyToPath, ...], mode: int, missing_message: str | None
 ) -> Iterator[tuple[str, FileContent]]:
     """The selected keys by path; a missing key is an error if `missing` has a message for it."""
     for item in items:
         if item.key in data:
             yield item.path, FileContent(data[item.key], mode if item.mode is None else item.mode)
-        elif complaint is not None:
-            raise VolumeError(f"{complaint}{item.key}")
+        elif missing_message is not None:
+            raise VolumeError(f"{missing_message}{item.key}")
 
 
 def _downward_files(items: tuple[DownwardAPIVolumeFile, ...], mode: int, pod: Pod, inputs: PayloadInputs) -> Payload:
@@ -192,10 +192,10 @@ def _downward_files(items: tuple[DownwardAPIVolumeFile, ...], mode: int, pod: Po
     return payload
 
 
-def _found(look: Callable[[], T | None]) -> T | None:
+def _found(lookup: Callable[[], T | None]) -> T | None:
     """The result of a lookup; a failed lookup raises VolumeError."""
     try:
-        return look()
+        return lookup()
     except Exception as error:
         raise VolumeError(str(error)) from error
 

@@ -39,7 +39,7 @@ from pykubelet.kubelet.volumemanager.projected import PayloadInputs, file_group,
 log = get_logger(__name__)
 
 # Upstream's value, a little more than two minutes, which users recognise in messages.
-PATIENCE_SECONDS = 123.0
+MOUNT_TIMEOUT_SECONDS = 123.0
 # Changes of missing objects are noticed at once; the backoff is for causes that have no notification.
 _RETRY = Backoff(first_seconds=0.5, limit_seconds=10)
 _WRITERS = 4
@@ -79,7 +79,7 @@ class VolumeManager:
         self._mounter, self._recorder, self._clock = mounter, recorder, clock
         self._records: dict[PodUid, _Record] = {}
         self._interest: ObjectUsers[PodUid] = ObjectUsers()
-        self._turns = PodLocks()
+        self._locks = PodLocks()
         self._outdated: KeyedQueue[PodUid, None] = KeyedQueue()
         self._orphan_problems: dict[str, str] = {}
 
@@ -101,10 +101,10 @@ class VolumeManager:
             return
         directory = self.directory(uid)
         paths = (directory.path, directory.volumes, f"{directory.path}/{PLUGINS}")
-        async with self._turns.of(uid):
+        async with self._locks.hold(uid):
             await in_thread(pod_dirs.make_pod_folders, *paths)
 
-    async def mount(self, pod: Pod, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+    async def mount(self, pod: Pod, *, timeout_seconds: float = MOUNT_TIMEOUT_SECONDS) -> None:
         """Set up all volumes that the containers of a pod mount, and update their files.
 
         Called at every sync. Raises VolumesNotReady if some are not ready in time, or can never be. A ready volume stays ready
@@ -120,7 +120,7 @@ class VolumeManager:
             raise VolumesNotReady(unmounted=names, refused=plan.refusals, cause=aggregate(list(plan.refusals.values())))
         retries = Retries(_RETRY)
         try:
-            async with asyncio.timeout(patience_seconds):
+            async with asyncio.timeout(timeout_seconds):
                 while not await self._set_up(record, plan):
                     with suppress(TimeoutError):
                         async with asyncio.timeout(retries.next_delay_seconds()):
@@ -134,7 +134,7 @@ class VolumeManager:
             # An object changed while its previous version was written.
             self._outdated.put(uid, None)
 
-    def leave(self, pod: Pod) -> None:
+    def stop_updating(self, pod: Pod) -> None:
         """Stop updating the volumes of a pod: it terminates, and its config maps and secrets are often deleted with it."""
         uid = PodUid(pod.metadata.uid)
         self._interest.set(uid, ())
@@ -147,7 +147,7 @@ class VolumeManager:
         self._records.pop(uid, None)
         self._interest.set(uid, ())
         self._tokens.forget(uid)
-        async with self._turns.of(uid):
+        async with self._locks.hold(uid):
             await in_thread(operation_executor.tear_down_volumes, self.directory(uid), self._mounter)
 
     async def has_volumes(self, uid: PodUid) -> bool:
@@ -160,7 +160,7 @@ class VolumeManager:
         for uid in map(PodUid, on_disk):
             if uid in keep or uid in self._records:
                 continue
-            async with self._turns.of(uid):
+            async with self._locks.hold(uid):
                 # The pod may have been mounted while we waited for the lock.
                 if uid not in self._records:
                     await self._remove_orphan(uid)
@@ -204,7 +204,7 @@ class VolumeManager:
     async def _set_up(self, record: _Record, plan: VolumePlan) -> bool:
         """Try once; return whether all volumes are ready."""
         pod, uid = record.pod, PodUid(record.pod.metadata.uid)
-        async with self._turns.of(uid):
+        async with self._locks.hold(uid):
             # Changes from here on may be missed.
             record.changed.clear()
             jobs = await self._jobs(pod, plan)

@@ -1,4 +1,4 @@
-"""Who uses more of the disk than they may."""
+"""Who usages more of the disk than they may."""
 
 from typing import Any
 

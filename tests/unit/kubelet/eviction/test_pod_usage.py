@@ -54,7 +54,7 @@ async def test_pods_are_measured_by_name_of_their_containers(tmp_path: Path) -> 
 
 
 async def test_container_that_nobody_measures_has_its_logs_still(tmp_path: Path) -> None:
-    """What it uses otherwise is not known, and not guessed."""
+    """What it usages otherwise is not known, and not guessed."""
     async with Rig(tmp_path).running() as rig:
         web = pod()
         await rig.sync(web)

@@ -199,7 +199,7 @@ async def test_watch_tells_of_changes_only_and_looks_every_ten_seconds() -> None
         machine.observed = {"nodefs.available": Observation(1, 100)}
         await asyncio.sleep(25)
         assert told == [("DiskPressure",)]
-        assert [one.signal for one in watch.judgement.starved] == ["nodefs.available"]
+        assert [one.signal for one in watch.state.starved] == ["nodefs.available"]
         machine.observed = PLENTY
         await asyncio.sleep(300)
         assert told == [("DiskPressure",), ()]
@@ -225,17 +225,17 @@ async def test_file_system_of_images_counts_too(node_device: int | None, *, is_d
     watch = PressureMonitor(
         reader=Scripted(), changed=lambda _: None, clock=VirtualClock(), image_fs=disk, node_device=node_device
     )
-    await watch.look()
-    assert (watch.judgement.conditions, watch.has_image_fs) == (("DiskPressure",), is_dedicated)
+    await watch.measure()
+    assert (watch.state.conditions, watch.has_image_fs) == (("DiskPressure",), is_dedicated)
     assert watch.shortage is not None
     assert (watch.shortage.first.signal, watch.shortage.has_image_fs) == ("imagefs.available", is_dedicated)
     assert not await watch.is_relieved()
     disk.found = None
-    await watch.look()
+    await watch.measure()
     assert watch.shortage is None
     disk.found = FileSystem(device=7, capacity_bytes=100, available_bytes=50, inodes=100, inodes_free=4)
-    await watch.look()
-    assert [one.signal for one in watch.judgement.starved] == ["imagefs.inodesFree"]
+    await watch.measure()
+    assert [one.signal for one in watch.state.starved] == ["imagefs.inodesFree"]
 
 
 def test_linux_is_read_where_it_keeps_its_numbers(tmp_path: Path) -> None:

@@ -43,9 +43,9 @@ def use(memory: int = 0, *, layer: int = 0, logs: int = 0, inodes: int = 0, proc
 
 
 def order(signal: str, given: dict[str, tuple[Pod, PodUsage | None]], *, has_image_fs: bool = False) -> list[str]:
-    uses = {uid_of(one): used for one, used in given.values() if used is not None}
+    usages = {uid_of(one): used for one, used in given.values() if used is not None}
     pods = [one for one, _ in given.values()]
-    return [one.metadata.name for one in ranked(pods, uses, signal, has_image_fs=has_image_fs)]
+    return [one.metadata.name for one in ranked(pods, usages, signal, has_image_fs=has_image_fs)]
 
 
 def named(*rows: tuple[Pod, PodUsage | None]) -> dict[str, tuple[Pod, PodUsage | None]]:
@@ -267,7 +267,7 @@ def test_critical_pods_never_go_and_somebody_else_does_if_there_is_one(
     made = [
         (static_pod if is_static else pod)(f"p{i}", uid=f"u{i}", priority=p) for i, (p, is_static, _) in enumerate(pods)
     ]
-    uses = {uid_of(one): used for one, (_, _, used) in zip(made, pods, strict=True) if used is not None}
-    found = plan_eviction(shortage({signal: "50%"}, {signal: Observation(1, 100)}), made, uses)
-    ordinary = [one for one in ranked(made, uses, signal, has_image_fs=False) if not is_critical_pod(one)]
+    usages = {uid_of(one): used for one, (_, _, used) in zip(made, pods, strict=True) if used is not None}
+    found = plan_eviction(shortage({signal: "50%"}, {signal: Observation(1, 100)}), made, usages)
+    ordinary = [one for one in ranked(made, usages, signal, has_image_fs=False) if not is_critical_pod(one)]
     assert (found.pod if found is not None else None) == (ordinary[0] if ordinary else None)

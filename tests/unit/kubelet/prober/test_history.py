@@ -4,20 +4,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.prober.results import FINDINGS, ProbeHistory, RecentOutcomes
+from pykubelet.kubelet.prober.results import HISTORY_LENGTH, ProbeHistory, RecentOutcomes
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 
 UID = PodUid("uid")
 LETTERS = {ProbeOutcome.SUCCESS: "s", ProbeOutcome.FAILURE: "f", ProbeOutcome.UNKNOWN: "u"}
 
 
-@given(st.lists(st.sampled_from(ProbeOutcome), min_size=1, max_size=2 * FINDINGS))
+@given(st.lists(st.sampled_from(ProbeOutcome), min_size=1, max_size=2 * HISTORY_LENGTH))
 def test_last_findings_are_remembered_in_order(found: list[ProbeOutcome]) -> None:
     """The newest last, a letter each."""
     history = ProbeHistory()
     for seconds, verdict in enumerate(found):
         history.note(UID, "main", ProbeType.LIVENESS, verdict, float(seconds))
-    letters = "".join(LETTERS[verdict] for verdict in found)[-FINDINGS:]
+    letters = "".join(LETTERS[verdict] for verdict in found)[-HISTORY_LENGTH:]
     assert history.of_pod(UID) == (RecentOutcomes("main", ProbeType.LIVENESS, letters, len(found) - 1.0),)
 
 

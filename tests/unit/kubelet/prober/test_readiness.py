@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
-from pykubelet.kubelet.prober.prober_manager import with_probe_results
+from pykubelet.kubelet.prober.prober_manager import PodProbeResults, with_probe_results
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 from pykubelet.testing.build import container, pod
 
@@ -15,7 +15,7 @@ KNOWN: st.SearchStrategy[Known] = st.dictionaries(
 )
 
 
-class Verdicts:
+class Verdicts(PodProbeResults):
     def __init__(self, known: Known) -> None:
         self.known = known
 

@@ -24,9 +24,9 @@ from pykubelet.kubelet.prober.worker import (
     conclude,
     examine,
     first_delay_seconds,
+    initial_record,
     next_tick,
     probe_of,
-    taken_over,
 )
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 from pykubelet.testing.build import container, pod
@@ -58,7 +58,7 @@ POD_STATUSES = st.none() | st.builds(
 )
 
 
-def subject(
+def probed(
     kind: ProbeType, *, policy: str = "Always", failure_threshold: int = 3, success_threshold: int = 1
 ) -> ProbedContainer:
     probe = Probe(failure_threshold=failure_threshold, success_threshold=success_threshold, initial_delay_seconds=5)
@@ -74,22 +74,22 @@ def test_results_are_only_ever_those_of_the_present_container(
     kind: ProbeType, looks: list[tuple[PodStatus | None, ProbeOutcome]], policy: str
 ) -> None:
     """Results never pile up, a container has its first result at once, and nothing is probed on hold."""
-    what, memory, results = subject(kind, policy=policy), ProbeRecord(), dict[str, ProbeOutcome]()
+    what, record, results = probed(kind, policy=policy), ProbeRecord(), dict[str, ProbeOutcome]()
     for status, found in looks:
-        before = memory
-        step = examine(what, memory, status, EPOCH + timedelta(seconds=60))
-        memory = step.memory
+        before = record
+        step = examine(what, record, status, EPOCH + timedelta(seconds=60))
+        record = step.record
         results.pop(step.forgotten, None)
-        results |= dict.fromkeys([memory.container_id] * bool(step.results), (step.results or (found,))[-1])
-        assert not (step.should_probe and memory.is_on_hold)
+        results |= dict.fromkeys([record.container_id] * bool(step.results), (step.results or (found,))[-1])
+        assert not (step.should_probe and record.is_on_hold)
         assert not (step.should_probe and not step.keep_going)
-        if memory.container_id != before.container_id:
+        if record.container_id != before.container_id:
             assert step.results[0] == INITIAL_RESULTS[kind]
         if step.should_probe:
-            step = conclude(what, memory, found)
-            memory = step.memory
-            results |= dict.fromkeys([memory.container_id] * bool(step.results), found)
-        assert set(results) == ({memory.container_id} if memory.container_id else set())
+            step = conclude(what, record, found)
+            record = step.record
+            results |= dict.fromkeys([record.container_id] * bool(step.results), found)
+        assert set(results) == ({record.container_id} if record.container_id else set())
 
 
 @settings(max_examples=100)
@@ -98,19 +98,19 @@ def test_verdict_needs_as_many_equal_findings_as_its_threshold(
     kind: ProbeType, findings: list[ProbeOutcome], failures: int, successes: int
 ) -> None:
     """A result is set exactly where the last so many findings are equal and none of them was counted before a hold."""
-    what = subject(kind, failure_threshold=failures, success_threshold=successes)
-    memory = ProbeRecord(container_id="test://1")
+    what = probed(kind, failure_threshold=failures, success_threshold=successes)
+    record = ProbeRecord(container_id="test://1")
     since: list[ProbeOutcome] = []
     for found in findings:
         since.append(found)
-        step = conclude(what, memory, found)
+        step = conclude(what, record, found)
         threshold = failures if found == ProbeOutcome.FAILURE else successes
         run = next((n for n, one in enumerate(reversed(since)) if one != found), len(since))
         assert step.results == ((found,) if run >= threshold else ())
-        memory = step.memory
-        if memory.is_on_hold:
+        record = step.record
+        if record.is_on_hold:
             # A new container ends the hold.
-            since, memory = [], dataclasses.replace(memory, is_on_hold=False)
+            since, record = [], dataclasses.replace(record, is_on_hold=False)
             assert kind == ProbeType.STARTUP or (kind, found) == (ProbeType.LIVENESS, ProbeOutcome.FAILURE)
 
 
@@ -135,10 +135,10 @@ def test_shown_success_is_taken_over(kind: ProbeType, ready: bool, started: bool
     running = ContainerState(running=ContainerStateRunning())
     shown = ContainerStatus(name="c", container_id="test://1", state=running, ready=ready, started=started)
     expected = (ProbeRecord(container_id="test://1"), ProbeOutcome.SUCCESS) if is_taken_over else (ProbeRecord(), None)
-    assert taken_over("c", kind, PodStatus(container_statuses=(shown,))) == expected
+    assert initial_record("c", kind, PodStatus(container_statuses=(shown,))) == expected
     ended = replace(shown, state=ContainerState(terminated=ContainerStateTerminated()))
-    assert taken_over("c", kind, PodStatus(container_statuses=(ended,))) == (ProbeRecord(), None)
-    assert taken_over("other", kind, PodStatus(container_statuses=(shown,))) == (ProbeRecord(), None)
+    assert initial_record("c", kind, PodStatus(container_statuses=(ended,))) == (ProbeRecord(), None)
+    assert initial_record("other", kind, PodStatus(container_statuses=(shown,))) == (ProbeRecord(), None)
 
 
 @given(st.floats(0, 100), st.floats(0, 100), st.integers(1, 20))

@@ -54,15 +54,15 @@ async def test_token_is_asked_about_once_in_a_while() -> None:
     """A known one for two minutes, an unknown one for a few seconds."""
     reviews, server, clock = made()
     for _ in range(3):
-        assert await reviews.caller_of_token("good") == JANE
-        assert await reviews.caller_of_token("bad") is None
+        assert await reviews.user_of_token("good") == JANE
+        assert await reviews.user_of_token("bad") is None
     assert len(server.reviews) == 2
     clock.advance(UNKNOWN_TOKEN_SECONDS)
-    assert await reviews.caller_of_token("bad") is None
-    assert await reviews.caller_of_token("good") == JANE
+    assert await reviews.user_of_token("bad") is None
+    assert await reviews.user_of_token("good") == JANE
     assert len(server.reviews) == 3
     clock.advance(KNOWN_TOKEN_SECONDS)
-    assert await reviews.caller_of_token("good") == JANE
+    assert await reviews.user_of_token("good") == JANE
     assert len(server.reviews) == 4
 
 
@@ -100,15 +100,15 @@ async def test_server_that_does_not_answer_is_asked_again() -> None:
     reviews, server, _ = made()
     server.is_down = True
     with pytest.raises(ReviewFailed, match="starting"):
-        await reviews.caller_of_token("good")
+        await reviews.user_of_token("good")
     with pytest.raises(ReviewFailed):
         await reviews.is_allowed(JANE, "get", "pods")
     server.is_down = False
-    assert await reviews.caller_of_token("good") == JANE
+    assert await reviews.user_of_token("good") == JANE
 
 
 async def test_token_of_no_sensible_length_is_nobodys() -> None:
     """Without asking."""
     reviews, server, _ = made()
-    assert await reviews.caller_of_token("x" * 100_000) is None
+    assert await reviews.user_of_token("x" * 100_000) is None
     assert server.reviews == []

@@ -22,7 +22,7 @@ OUTPUT = [("output", "1")]
 
 
 def commands(rig: NodeRig) -> PodCommands:
-    return PodCommands(pods=rig.pods, looks=rig.cache, streams=rig.streams, commands=rig.streams)
+    return PodCommands(pods=rig.pods, cache=rig.cache, streams=rig.streams, commands=rig.streams)
 
 
 async def test_exec_by_the_uid_of_a_mirror_finds_its_static_pod(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ async def test_runtime_without_streams_is_said_to_have_none(tmp_path: Path) -> N
     """501, for everything that needs them."""
     rig = NodeRig(tmp_path)
     rig.add_pod()
-    unable = PodCommands(pods=rig.pods, looks=rig.cache, streams=None, commands=None)
+    unable = PodCommands(pods=rig.pods, cache=rig.cache, streams=None, commands=None)
     for call in (
         lambda: unable.exec(WEB, OUTPUT),
         lambda: unable.attach(WEB, OUTPUT),
@@ -90,7 +90,7 @@ async def test_attach_to_what_cannot_be_attached_to_tells_why(tmp_path: Path) ->
 
 
 async def test_forward_to_a_pod_that_is_gone_meanwhile_tells_why(tmp_path: Path) -> None:
-    """Each connection looks for itself."""
+    """Each connection cache for itself."""
     rig = NodeRig(tmp_path)
     rig.add_pod()
     session = commands(rig).forward(WEB, [("port", "80")], is_web_socket=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import PodStatus
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.server.handlers import running_pods, wanted_pods
+from pykubelet.kubelet.server.handlers import desired_pods, running_pods
 from pykubelet.kubelet.stats.machine_usage import FileSystemUsage, MachineReader, MachineUsage
 from pykubelet.kubelet.stats.metrics import (
     MetricFamilies,
@@ -155,7 +155,7 @@ def test_total_knows_only_what_all_know() -> None:
 def test_lists_of_pods() -> None:
     """Static pods with the node's own status, others as they are; of what runs, what the runtime knows."""
     ours = PodStatus(phase="Running")
-    listed = wanted_pods([static_pod("s"), pod("p")], lambda _uid: ours)
+    listed = desired_pods([static_pod("s"), pod("p")], lambda _uid: ours)
     assert [item.status.phase for item in listed["items"]] == ["Running", "Pending"]
     assert (listed["kind"], listed["apiVersion"]) == ("PodList", "v1")
     running = running_pods([RUNNING, seen(("a", ContainerState.EXITED))])["items"]

@@ -34,7 +34,7 @@ async def test_turn_of_a_pod_has_one_at_a_time_and_leaves_nothing() -> None:
     turns, seen = PodLocks(), list[str]()
 
     async def work(uid: str, name: str) -> None:
-        async with turns.of(PodUid(uid)):
+        async with turns.hold(PodUid(uid)):
             seen.append(f"{name} begins")
             await asyncio.sleep(1)
             seen.append(f"{name} ends")

@@ -102,8 +102,8 @@ def _channels(offer: UpgradeOffer, known: Sequence[str]) -> StreamProtocol:
     for protocol in offer.web_socket_protocols:
         if protocol in known:
             return StreamProtocol(Carrier.CHANNELS, protocol)
-    asked = " ".join(offer.web_socket_protocols)
-    raise HttpError(403, f"requested protocol(s) are not supported: [{asked}]; supports [{' '.join(known)}]")
+    requested = " ".join(offer.web_socket_protocols)
+    raise HttpError(403, f"requested protocol(s) are not supported: [{requested}]; supports [{' '.join(known)}]")
 
 
 def _spdy(offer: UpgradeOffer, known: Sequence[str]) -> StreamProtocol:
@@ -114,10 +114,10 @@ def _spdy(offer: UpgradeOffer, known: Sequence[str]) -> StreamProtocol:
     for protocol in offer.stream_protocols:
         if protocol in known:
             return StreamProtocol(Carrier.SPDY, protocol)
-    asked = " ".join(offer.stream_protocols)
+    requested = " ".join(offer.stream_protocols)
     accepted = tuple(("X-Accepted-Stream-Protocol-Versions", protocol) for protocol in known)
     raise HttpError(
         403,
-        f"unable to upgrade: unable to negotiate protocol: client supports [{asked}], server accepts [{' '.join(known)}]",
+        f"unable to upgrade: unable to negotiate protocol: client supports [{requested}], server accepts [{' '.join(known)}]",
         accepted,
     )

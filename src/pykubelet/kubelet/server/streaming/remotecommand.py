@@ -91,7 +91,7 @@ async def serve_channels(session: CommandSession, link: MessageLink, agreement: 
     readable = [channel for channel, is_asked in ((_STDIN, options.stdin), (_RESIZE, session.tty)) if is_asked]
     connection = ChannelConnection(link, ChannelProtocol(agreement.protocol), readable)
     pipes = connection.pipes
-    console = RemoteStreams(
+    client = RemoteStreams(
         stdin=pipes.get(_STDIN),
         stdout=connection.sink(_STDOUT) if options.stdout else None,
         stderr=connection.sink(_STDERR) if options.stderr and not session.tty else None,
@@ -100,7 +100,7 @@ async def serve_channels(session: CommandSession, link: MessageLink, agreement: 
     # An empty message tells the client that the connection is established.
     await connection.write(_STDOUT if options.stdout else _STDERR if options.stderr else _ERROR, b"")
     async with background_task(connection.run(), "exec: read"):
-        status = await session.run(console)
+        status = await session.run(client)
     if told := ending(status, as_status=has_exit_codes(agreement)):
         await connection.write(_ERROR, told)
 
@@ -113,7 +113,7 @@ async def serve_spdy(session: CommandSession, link: ByteLink, agreement: StreamP
         reading.add_done_callback(lambda _: gathering.complete.set())
         streams = await gathering.streams()
         if streams is not None:
-            status = await session.run(_console(session, streams))
+            status = await session.run(_client_streams(session, streams))
             await streams["error"].write(ending(status, as_status=has_exit_codes(agreement)))
             for kind in ("stdout", "stderr", "error"):
                 if kind in streams:
@@ -121,7 +121,7 @@ async def serve_spdy(session: CommandSession, link: ByteLink, agreement: StreamP
     await connection.close()
 
 
-def _console(session: CommandSession, streams: Mapping[str, SpdyStream]) -> RemoteStreams:
+def _client_streams(session: CommandSession, streams: Mapping[str, SpdyStream]) -> RemoteStreams:
     sizes = streams.get("resize")
     return RemoteStreams(
         stdin=streams.get("stdin"),

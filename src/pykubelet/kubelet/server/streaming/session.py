@@ -76,18 +76,18 @@ class _Guard:
             raise self._failure
 
 
-async def carry_command(session: ExecSession, console: RemoteStreams, *, closes_stdin: bool = True) -> int:
+async def carry_command(session: ExecSession, client: RemoteStreams, *, closes_stdin: bool = True) -> int:
     """Connect a client with a process until it exits; return the exit code. Raises ConnectionError if the client leaves."""
     guard, codes = _Guard(), list[int]()
 
     async def end() -> None:
         codes.append(await session.exit_code())
 
-    outputs = [(session.stdout, console.stdout)]
+    outputs = [(session.stdout, client.stdout)]
     if session.stderr is not None:
-        outputs.append((session.stderr, console.stderr))
+        outputs.append((session.stderr, client.stderr))
     async with asyncio.TaskGroup() as group:
-        inputs = (_feed(session, console, closes_stdin=closes_stdin), _resize(session, console))
+        inputs = (_feed(session, client, closes_stdin=closes_stdin), _resize(session, client))
         feeding = [group.create_task(guard.run(one), name="input") for one in inputs]
         copying = [group.create_task(guard.run(_copy(*output)), name="output") for output in outputs]
         ending = group.create_task(guard.run(end()), name="exit code")
@@ -124,18 +124,18 @@ async def _copy(reader: ByteReader, sink: ByteSink | None) -> None:
             await sink.write(data)
 
 
-async def _feed(session: ExecSession, console: RemoteStreams, *, closes_stdin: bool) -> None:
-    if session.stdin is None or console.stdin is None:
+async def _feed(session: ExecSession, client: RemoteStreams, *, closes_stdin: bool) -> None:
+    if session.stdin is None or client.stdin is None:
         return
-    while data := await console.stdin.read():
+    while data := await client.stdin.read():
         await session.stdin.write(data)
     if closes_stdin:
         await session.stdin.close()
 
 
-async def _resize(session: ExecSession, console: RemoteStreams) -> None:
-    if console.sizes is not None:
-        async for size in console.sizes:
+async def _resize(session: ExecSession, client: RemoteStreams) -> None:
+    if client.sizes is not None:
+        async for size in client.sizes:
             # A terminal that is closing cannot be resized, which is fine.
             with suppress(OSError):
                 session.resize(size.columns, size.rows)
