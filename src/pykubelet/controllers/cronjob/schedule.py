@@ -154,13 +154,13 @@ def job_name(cron: CronJob, start: datetime) -> str:
 def new_job(cron: CronJob, start: datetime, zone: tzinfo) -> Job:
     """The job of a start; `zone` formats the timestamp annotation."""
     template, at = cron.spec.job_template, start.astimezone(zone)
-    shown = at.isoformat(timespec="seconds")
+    timestamp = at.isoformat(timespec="seconds")
     if at.utcoffset() == timedelta():
-        shown = f"{shown[:-6]}Z"
+        timestamp = f"{timestamp[:-6]}Z"
     metadata = ObjectMeta(
         name=job_name(cron, start),
         labels=template.metadata.labels,
-        annotations={**template.metadata.annotations, SCHEDULED_TIMESTAMP: shown},
+        annotations={**template.metadata.annotations, SCHEDULED_TIMESTAMP: timestamp},
         owner_references=(new_controller_ref(cron),),
     )
     return Job(metadata=metadata, spec=template.spec)

@@ -62,16 +62,13 @@ class DaemonPods:
 
     async def claimed(self, daemon_set: DaemonSet) -> tuple[Pod, ...]:
         """The set's pods after adopting and releasing; ClaimError if some of that failed."""
-        ownership = PodControllerRefManager(
+        manager = PodControllerRefManager(
             pod_control=self._pod_control,
             owner=daemon_set,
             selector=selector_from_object(daemon_set.spec.selector),
             can_adopt=may_adopt(self._client, DAEMON_SETS, daemon_set),
         )
-        claimed = await ownership.claim_pods(self._pods.of_owner(daemon_set, with_orphans=True))
-        if claimed.error is not None:
-            raise claimed.error
-        return claimed.pods
+        return await manager.claim_or_raise(self._pods.of_owner(daemon_set, with_orphans=True))
 
     async def change(
         self, daemon_set: DaemonSet, revision: DaemonPodRevision, *, create: Sequence[str], delete: Sequence[Pod]

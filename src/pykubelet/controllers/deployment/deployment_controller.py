@@ -62,10 +62,9 @@ from pykubelet.controllers.deployment.rolling import (
     scale_plan,
 )
 from pykubelet.controllers.framework.ownership import (
-    ControllerRefManager,
     explicit,
-    may_adopt,
     patch_status,
+    ref_manager,
 )
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
@@ -175,22 +174,9 @@ class DeploymentController(KeyedController):
 
     async def _claim(self, deployment: Deployment) -> tuple[ReplicaSet, ...]:
         """Adopts the ReplicaSets the Deployment selects and releases those it no longer does; returns those it has."""
-        namespace = deployment.metadata.namespace
-
-        async def patch(namespace: str, name: str, body: Document) -> None:
-            await self._client.patch(REPLICA_SETS, name, body, namespace=namespace)
-
-        ownership = ControllerRefManager[ReplicaSet](
-            patch=patch,
-            owner=deployment,
-            selector=selector_from_object(deployment.spec.selector),
-            can_adopt=may_adopt(self._client, DEPLOYMENTS, deployment),
-        )
-        known = (*self._sets.managed_by(deployment.metadata.uid), *self._sets.orphans(namespace))
-        claimed, error = await ownership.claim(known)
-        if error is not None:
-            raise error
-        return claimed
+        selector, meta = selector_from_object(deployment.spec.selector), deployment.metadata
+        manager = ref_manager(self._client, REPLICA_SETS, owner_kind=DEPLOYMENTS, owner=deployment, selector=selector)
+        return await manager.claim_or_raise((*self._sets.managed_by(meta.uid), *self._sets.orphans(meta.namespace)))
 
     async def _reject_empty_selector(self, deployment: Deployment) -> None:
         text = "This deployment is selecting all pods. A non-empty selector is required."

@@ -42,7 +42,7 @@ class DisruptedPods:
     waiting: Mapping[str, str]
     overdue: tuple[Pod, ...] = ()
     """Pods that were not deleted in time; they count as healthy again."""
-    look_again: datetime | None = None
+    recheck_at: datetime | None = None
 
 
 class NoScaleError(Exception):

@@ -136,9 +136,9 @@ class DisruptionController(KeyedController):
             now=now,
         )
         await self._store(budget, status)
-        if disrupted.look_again is not None:
+        if disrupted.recheck_at is not None:
             # One second later, when the deadline has certainly passed.
-            self.queue.add_after(key_of(budget), (disrupted.look_again - now).total_seconds() + 1)
+            self.queue.add_after(key_of(budget), (disrupted.recheck_at - now).total_seconds() + 1)
 
     def _pods_of(self, budget: PodDisruptionBudget) -> list[Pod]:
         try:

@@ -25,7 +25,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import nanoseconds
 from pykubelet.client.indexer import ObjectIndex, controller_of
 from pykubelet.client.interface import Client, PatchType
-from pykubelet.controllers.framework.ownership import ControllerRefManager, may_adopt, new_controller_ref
+from pykubelet.controllers.framework.ownership import new_controller_ref, ref_manager
 from pykubelet.controllers.framework.pod_control import safe_encode
 from pykubelet.kinds.pod.defaults import default_pod_template_spec
 
@@ -59,18 +59,8 @@ class ControllerRevisions(Generic[T]):
 
     async def claim(self, owner: T, selector: Selector) -> tuple[ControllerRevision, ...]:
         """The owner's revisions, sorted, after adopting and releasing; ClaimError if some of that failed."""
-
-        async def patch(namespace: str, name: str, body: Document) -> None:
-            await self._client.patch(CONTROLLER_REVISIONS, name, body, namespace=namespace)
-
-        can_adopt = may_adopt(self._client, self._kind, owner)
-        ownership = ControllerRefManager[ControllerRevision](
-            patch=patch, owner=owner, selector=selector, can_adopt=can_adopt
-        )
-        claimed, error = await ownership.claim(await self._known(owner))
-        if error is not None:
-            raise error
-        return sorted_revisions(claimed)
+        manager = ref_manager(self._client, CONTROLLER_REVISIONS, owner_kind=self._kind, owner=owner, selector=selector)
+        return sorted_revisions(await manager.claim_or_raise(await self._known(owner)))
 
     async def create(
         self, owner: T, make: Callable[[int | None], ControllerRevision], collision_count: int | None

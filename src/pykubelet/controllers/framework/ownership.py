@@ -25,6 +25,7 @@ from pykubelet.client.interface import Client, PatchType
 from pykubelet.controllers.framework.pod_control import PodControlInterface
 
 T = TypeVar("T", bound=ApiObject)
+OwnerT = TypeVar("OwnerT", bound=ApiObject)
 
 
 class OwnerGoneError(Exception):
@@ -106,6 +107,13 @@ class ControllerRefManager(Generic[T]):
                 errors.append(error)
         return tuple(ours), ClaimError(errors) if errors else None
 
+    async def claim_or_raise(self, objects: Iterable[T], *filters: Callable[[T], bool]) -> tuple[T, ...]:
+        """As `claim`; raises ClaimError after all objects were tried."""
+        claimed, error = await self.claim(objects, *filters)
+        if error is not None:
+            raise error
+        return claimed
+
     async def adopt(self, obj: T) -> None:
         """Makes the owner the object's controller; the server rejects it if there is another."""
         if not self._can_adopt_checked:
@@ -143,6 +151,18 @@ class ControllerRefManager(Generic[T]):
                 return False
             case _:
                 return claim is ClaimAction.OURS
+
+
+def ref_manager(
+    client: Client, kind: TypedKind[T], *, owner_kind: TypedKind[OwnerT], owner: OwnerT, selector: Selector
+) -> ControllerRefManager[T]:
+    """A manager of the objects of a kind that patches them, and checks their owner, through the client."""
+
+    async def patch(namespace: str, name: str, body: Document) -> None:
+        await client.patch(kind, name, body, namespace=namespace)
+
+    can_adopt = may_adopt(client, owner_kind, owner)
+    return ControllerRefManager(patch=patch, owner=owner, selector=selector, can_adopt=can_adopt)
 
 
 class PodControllerRefManager(ControllerRefManager[Pod]):

@@ -131,17 +131,15 @@ class JobController(KeyedController):
             raise step.error
 
     async def _claim(self, job: Job) -> tuple[Pod, ...]:
-        ownership = PodControllerRefManager(
+        manager = PodControllerRefManager(
             pod_control=self._pod_control,
             owner=job,
             selector=selector_from_object(job.spec.selector),
             can_adopt=may_adopt(self._client, JOBS, job),
             finalizers=(TRACKING_FINALIZER,),
         )
-        claimed = await ownership.claim_pods(self._pods.of_owner(job, with_orphans=True))
-        if claimed.error is not None:
-            raise claimed.error
-        return tuple(_as_adopted(pod, job) for pod in claimed.pods)
+        claimed = await manager.claim_or_raise(self._pods.of_owner(job, with_orphans=True))
+        return tuple(_as_adopted(pod, job) for pod in claimed)
 
     async def _end(self, job: Job, counts: JobPodCounts, ending: JobCondition, *, may_act: bool) -> _SyncStep:
         """Deletes the active pods. The job ends only when the last one is deleted and no created pod is unseen."""

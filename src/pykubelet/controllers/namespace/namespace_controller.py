@@ -130,7 +130,7 @@ class NamespaceController(KeyedController):
         elif found.problem:
             raise ContentRemainsError(found.problem)
         else:
-            seconds = look_again_seconds(found.left, self._clock.now())
+            seconds = next_pass_seconds(found.left, self._clock.now())
             log.debug("namespace is not empty yet", namespace=name, objects=len(found.left), seconds=seconds)
             self.queue.add_after(name, seconds)
 
@@ -248,7 +248,7 @@ def status_patch(namespace: Document, found: DeletionPass, now: datetime) -> Doc
     return {"metadata": {"uid": uid}, "status": {"phase": status["phase"], "conditions": changed}}
 
 
-def look_again_seconds(left: Iterable[UndeletedObject], now: datetime) -> float:
+def next_pass_seconds(left: Iterable[UndeletedObject], now: datetime) -> float:
     """Seconds until the next pass: half of the longest wait, plus one.
 
     A pod's deletion timestamp is the end of its grace period; other objects, and overdue pods, wait for finalizers.

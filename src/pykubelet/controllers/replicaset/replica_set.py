@@ -168,16 +168,13 @@ class ReplicaSetController(KeyedController):
             raise failure
 
     async def _claim(self, replica_set: ReplicaSet, selector: Selector, pods: Sequence[Pod]) -> tuple[Pod, ...]:
-        ownership = PodControllerRefManager(
+        manager = PodControllerRefManager(
             pod_control=self._pod_control,
             owner=replica_set,
             selector=selector,
             can_adopt=may_adopt(self._client, REPLICA_SETS, replica_set),
         )
-        claimed = await ownership.claim_pods(pods)
-        if claimed.error is not None:
-            raise claimed.error
-        return claimed.pods
+        return await manager.claim_or_raise(pods)
 
     async def _manage(self, replica_set: ReplicaSet, active: Sequence[Pod]) -> Exception | None:
         """Creates missing pods or deletes surplus ones; returns one of the errors, if any."""

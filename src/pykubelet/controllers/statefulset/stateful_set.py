@@ -18,7 +18,6 @@ from pykubelet.api.generated.apps import ControllerRevision, StatefulSet, Statef
 from pykubelet.api.generated.core import PersistentVolumeClaim, Pod
 from pykubelet.api.labels import Selector, SelectorError, selector_from_object
 from pykubelet.api.scheme import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, ApiObject
-from pykubelet.api.serializer import Document
 from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of, key_of
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
@@ -38,7 +37,7 @@ from pykubelet.controllers.framework.controller_history import (
     revision_data,
     surplus_revisions,
 )
-from pykubelet.controllers.framework.ownership import ControllerRefManager, explicit, may_adopt, store_status
+from pykubelet.controllers.framework.ownership import explicit, ref_manager, store_status
 from pykubelet.controllers.framework.pod_control import slow_start_batch
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.statefulset.identity import is_member, new_pod, ordinal_of, wanted_replicas
@@ -179,17 +178,9 @@ class StatefulSetController(KeyedController):
 
     async def _claim(self, stateful_set: StatefulSet, selector: Selector) -> tuple[Pod, ...]:
         """The set's pods after adopting and releasing; only pods with one of its ordinal names qualify."""
-
-        async def patch(namespace: str, name: str, body: Document) -> None:
-            await self._client.patch(PODS, name, body, namespace=namespace)
-
-        can_adopt = may_adopt(self._client, STATEFUL_SETS, stateful_set)
-        ownership = ControllerRefManager[Pod](patch=patch, owner=stateful_set, selector=selector, can_adopt=can_adopt)
+        manager = ref_manager(self._client, PODS, owner_kind=STATEFUL_SETS, owner=stateful_set, selector=selector)
         known = self._informers.pods.of_owner(stateful_set, with_orphans=True)
-        pods, error = await ownership.claim(known, lambda pod: is_member(stateful_set, pod))
-        if error is not None:
-            raise error
-        return pods
+        return await manager.claim_or_raise(known, lambda pod: is_member(stateful_set, pod))
 
     def _plan(
         self, stateful_set: StatefulSet, pods: Sequence[Pod], set_revisions: StatefulSetRevisions

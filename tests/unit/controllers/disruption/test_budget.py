@@ -115,7 +115,7 @@ def test_evicted_pods_are_waited_for_two_minutes() -> None:
     found = disrupted_pods(budget(disrupted_pods=evicted), pods, NOW)
     assert found.waiting == {"new": evicted["new"]}
     assert [one.metadata.name for one in found.overdue] == ["old"]
-    assert found.look_again == NOW + timedelta(seconds=90)
+    assert found.recheck_at == NOW + timedelta(seconds=90)
     assert healthy_count(pods, found, NOW) == 2
     assert disrupted_pods(budget(), pods, NOW) == DisruptedPods({})
 

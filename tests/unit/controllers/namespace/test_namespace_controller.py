@@ -16,7 +16,7 @@ from pykubelet.controllers.namespace.namespace_controller import (
     DeletionPass,
     UndeletedObject,
     kinds_to_empty,
-    look_again_seconds,
+    next_pass_seconds,
     status_patch,
     undiscovered,
 )
@@ -64,12 +64,12 @@ def test_waits_for_half_of_what_the_rest_may_take(graces: list[int], expected: f
     """Never without end, never without a pause."""
     times = [format_time(NOW + timedelta(seconds=grace)) for grace in graces]
     left = [UndeletedObject(PODS, PartialMeta(deletion_timestamp=time)) for time in times]
-    assert look_again_seconds(left, NOW) == expected
+    assert next_pass_seconds(left, NOW) == expected
 
 
 @given(LEFT)
 def test_wait_is_bounded(left: tuple[UndeletedObject, ...]) -> None:
-    assert 1 <= look_again_seconds(left, NOW) <= LONGEST_SECONDS / 2 + 1
+    assert 1 <= next_pass_seconds(left, NOW) <= LONGEST_SECONDS / 2 + 1
 
 
 @given(PASSES)
