@@ -2,7 +2,7 @@
 
 Does not import gRPC, which is expensive: finding a runtime's socket must be cheap.
 
-Upstream: pkg/kubelet/cm/pod_container_manager_linux.go, pkg/kubelet/cm/cgroup_manager_linux.go
+Upstream: pkg/kubelet/types/constants.go, pkg/kubelet/cm/pod_container_manager_linux.go, pkg/kubelet/cm/cgroup_manager_linux.go
 """
 
 import os
