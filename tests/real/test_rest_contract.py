@@ -6,9 +6,9 @@ import pytest
 from contract.test_client import *  # noqa: F403  the whole suite, with this file's fixtures
 
 from pykubelet.aio.clock import SystemClock
-from pykubelet.client.credentials import RestConfig, UserCredentials
 from pykubelet.client.interface import Client
 from pykubelet.client.rest import RestClient
+from pykubelet.client.transport import RestConfig, UserCredentials
 from pykubelet.testing.memory_api import MemoryApi
 
 

@@ -31,7 +31,7 @@ from pykubelet.kubelet.explain.explainer import PodExplainer
 from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
 from pykubelet.kubelet.nodestatus.node_status import node_reference
-from pykubelet.kubelet.pleg.pod_cache import CachedStatus, PodCache
+from pykubelet.kubelet.pleg.pleg import CachedStatus, PodCache
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.server.auth import AccessReviewer, CertificateOnlyAccess, KubeletAuth, KubeletUser, ReviewFailed
 from pykubelet.kubelet.server.certificate import ServingFiles, self_signed_certificate, server_context

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pykubelet.api.generated.core import ObjectReference, Pod
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.explain.trail import PodTrails
-from pykubelet.kubelet.pleg.pod_cache import CachedStatus, Moment, PodCache
+from pykubelet.kubelet.pleg.pleg import CachedStatus, Moment, PodCache
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_workers.pod_workers import PodWorkers
 from pykubelet.kubelet.pod_workers.sync import (

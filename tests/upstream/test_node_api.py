@@ -14,7 +14,7 @@ from pykubelet.api.generated import core
 from pykubelet.api.pods import PodUid
 from pykubelet.httpserver.response import HttpError, HttpResponse, HttpStream
 from pykubelet.kubelet.logs.log_lines import LogQuery
-from pykubelet.kubelet.pleg.pod_cache import CachedStatus
+from pykubelet.kubelet.pleg.pleg import CachedStatus
 from pykubelet.kubelet.server.auth import attributes_of
 from pykubelet.kubelet.server.container_logs import PodLogOptions, log_options
 from pykubelet.kubelet.server.handlers import KubeletHandlers

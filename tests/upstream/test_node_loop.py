@@ -15,8 +15,7 @@ from pod_sync_rig import World
 from pod_workers_rig import api_pod, deleted, file_pod, in_runtime
 from pykubelet.api.generated.core import ContainerPort, ContainerStatus, Pod, PodStatus
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.pleg.pleg import PodLifecycleChanges, PodLifecycleEvent, PodLifecycleEventType
-from pykubelet.kubelet.pleg.pod_cache import CachedStatus
+from pykubelet.kubelet.pleg.pleg import CachedStatus, PodLifecycleChanges, PodLifecycleEvent, PodLifecycleEventType
 from pykubelet.kubelet.pod_workers.sync import SyncFailed
 from pykubelet.kubelet.types import (
     PodOperation,

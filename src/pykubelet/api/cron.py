@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import NamedTuple, TypeAlias
 
 from pykubelet.api.field_errors import go_quote
-from pykubelet.api.int64 import MAX_INT64, int64_problem, parse_int64
+from pykubelet.api.quantity import MAX_INT64, int64_problem, parse_int64
 from pykubelet.api.times import is_time_zone, time_zone
 
 _DESCRIPTORS = {

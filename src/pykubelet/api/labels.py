@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from pykubelet.api.field_errors import FieldError, aggregate_text, go_quote, invalid
 from pykubelet.api.generated.meta import LabelSelector
-from pykubelet.api.int64 import parse_int64
 from pykubelet.api.names import label_value_errors, qualified_name_errors
+from pykubelet.api.quantity import parse_int64
 from pykubelet.api.serializer import Document, from_document
 
 

@@ -16,8 +16,7 @@ from typing import Any
 from pykubelet.api.schema import LIST_META, OBJECT_META, definition_of, unknown_kind_reason
 from pykubelet.api.serializer import Document
 from pykubelet.api.strict import MAX_FINDINGS, StrictDecodingError, check_metadata, check_object, describe_value
-from pykubelet.api.yaml.positions import Path
-from pykubelet.api.yaml.read import MAX_BYTES, YamlDocument, read_stream
+from pykubelet.api.yaml.read import MAX_BYTES, Path, YamlDocument, read_stream
 
 _PLAIN_STEP = re.compile(r"[A-Za-z0-9_$-]+")
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")

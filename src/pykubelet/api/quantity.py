@@ -2,11 +2,12 @@
 
 A frozen `Quantity` is an exact decimal number that remembers its suffix family. Amounts finer than a nano are rounded
 away from zero; binary ones stop at the largest 64-bit integer. Numbers of more than 4,000 digits are never computed,
-however large the exponent, whereas upstream stalls. `QuantityOrPercentage` is upstream's ThresholdValue.
+however large the exponent, whereas upstream stalls. `QuantityOrPercentage` is upstream's ThresholdValue. Go's 64-bit
+integers, and counts given as an integer or a percentage, are parsed here too.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go,
 staging/src/k8s.io/apimachinery/pkg/api/resource/amount.go, staging/src/k8s.io/apimachinery/pkg/api/resource/suffix.go,
-pkg/kubelet/eviction/api/types.go
+staging/src/k8s.io/apimachinery/pkg/util/intstr/intstr.go, pkg/kubelet/eviction/api/types.go
 """
 
 import json
@@ -16,14 +17,49 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from pykubelet.api.int64 import MAX_INT64, clamp_int64, parse_int64
+from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
+
+MAX_INT64 = 2**63 - 1
+MIN_INT64 = -(2**63)
+_INT64_TEXT = re.compile("([+-]?)0*+([0-9]{0,19})")  # 19 digits hold every 64-bit integer
+
+
+def parse_int64(text: str) -> int | None:
+    """Parses a decimal 64-bit integer like Go's `strconv.ParseInt`; None if the text is not one."""
+    match = _INT64_TEXT.fullmatch(text)
+    if match is None or not text[-1:].isdigit():
+        return None
+    number = int(match[1] + (match[2] or "0"))
+    return number if MIN_INT64 <= number <= MAX_INT64 else None
+
+
+def int64_problem(text: str) -> str:
+    """Returns the error message of Go's `strconv.ParseInt` for a text that is not a 64-bit integer."""
+    problem = "value out of range" if re.fullmatch("[+-]?[0-9]+", text) else "invalid syntax"
+    return f"strconv.ParseInt: parsing {go_quote(text)}: {problem}"
+
+
+def clamp_int64(number: int) -> int:
+    """Clamps a number to the 64-bit range."""
+    return max(MIN_INT64, min(MAX_INT64, number))
+
+
+def scaled_int_or_percent(value: int | str, total: int, *, round_up: bool) -> int:
+    """Resolves an int-or-percent value: the integer, or the percentage of `total`; raises ValueError."""
+    if isinstance(value, int):
+        return value
+    percent = parse_int64(value.removesuffix("%")) if value.endswith("%") else None
+    if percent is None:
+        raise ValueError(f"invalid value for IntOrString: {value!r} is not a percentage")
+    return -(-percent * total // 100) if round_up else percent * total // 100
+
 
 _NANO = -9
 # Upstream has no limit and stalls when a text like 1e1000000000 is added to something.
 _MAX_DIGITS = 4000
 # Upstream's scanner as one possessive expression, which reads the text only once.
-_TEXT = re.compile(r"([+-]?+)0*+([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?+[0-9]*+)")
+_QUANTITY_TEXT = re.compile(r"([+-]?+)0*+([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?+[0-9]*+)")
 _DECIMAL_SUFFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _BINARY_SUFFIXES = {1: "Ki", 2: "Mi", 3: "Gi", 4: "Ti", 5: "Pi", 6: "Ei"}
 _DECIMAL_EXPONENTS = {suffix: exponent for exponent, suffix in _DECIMAL_SUFFIXES.items()}
@@ -93,7 +129,7 @@ class Quantity:
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity:
     """Parses a quantity; raises QuantityError."""
-    match = _TEXT.fullmatch(text)
+    match = _QUANTITY_TEXT.fullmatch(text)
     if match is None or not text:
         raise QuantityError(_WRONG_FORMAT)
     sign, whole, fraction, suffix = match.groups(default="")

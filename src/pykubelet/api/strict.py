@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from pykubelet.api.quantity import QuantityError, parse_quantity
 from pykubelet.api.schema import Definition, Field, definitions, did_you_mean
 from pykubelet.api.times import MICRO_TIME_FIELDS, has_micro_form, parse_time
-from pykubelet.api.yaml.positions import Path
+from pykubelet.api.yaml.read import Path
 
 # Checking stops here: a text with more errors is not a manifest.
 MAX_FINDINGS = 100

@@ -20,8 +20,7 @@ from pykubelet.kubelet.kuberuntime.manager import (
     SandboxCreator,
 )
 from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults
-from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
-from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessageFiller, TerminationMessages
+from pykubelet.kubelet.kuberuntime.termination import ContainerKiller, TerminationMessageFiller, TerminationMessages
 from pykubelet.kubelet.logs.container_log_manager import ContainerLogManager, LogRotatePolicy
 from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
 from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects

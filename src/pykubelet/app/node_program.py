@@ -26,9 +26,8 @@ from pykubelet.client.certificates.bootstrap import bootstrap, needs_bootstrap
 from pykubelet.client.certificates.csr import RequestRefused, client_template, satisfies
 from pykubelet.client.certificates.manager import CertificateManager
 from pykubelet.client.certificates.store import CertificateStore, CertificateStoreError
-from pykubelet.client.credentials import RestConfig, RotatingCertificate
 from pykubelet.client.rest import RestClient, RestClientMetrics
-from pykubelet.client.transport import CredentialError
+from pykubelet.client.transport import CredentialError, RestConfig, RotatingCertificate
 from pykubelet.kubelet.stats.metrics import MetricsCollector
 
 

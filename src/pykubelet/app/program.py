@@ -19,8 +19,8 @@ from pathlib import Path
 from pykubelet.aio.clock import Clock, SystemClock
 from pykubelet.app.settings import CannotStart
 from pykubelet.client.clientcmd import load_kubeconfig
-from pykubelet.client.credentials import RestConfig
 from pykubelet.client.kubeconfig import KubeconfigError
+from pykubelet.client.transport import RestConfig
 
 KUBECONFIG = "admin.kubeconfig"
 """The file name of the kubeconfig that an API server writes into its folder."""

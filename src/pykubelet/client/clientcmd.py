@@ -17,7 +17,6 @@ from pykubelet.aio.clock import Clock
 from pykubelet.api.serializer import Document
 from pykubelet.api.yaml.parser import YamlError
 from pykubelet.api.yaml.read import read_yaml
-from pykubelet.client.credentials import ClientCredentials, RestConfig, TokenFile, UserCredentials, basic, bearer
 from pykubelet.client.exec_plugin import ExecCredentials, ExecPlugin
 from pykubelet.client.kubeconfig import (
     AuthInfo,
@@ -28,7 +27,17 @@ from pykubelet.client.kubeconfig import (
     choose_context,
     read_config,
 )
-from pykubelet.client.transport import PemFiles, PemSource, ServerTrust
+from pykubelet.client.transport import (
+    ClientCredentials,
+    PemFiles,
+    PemSource,
+    RestConfig,
+    ServerTrust,
+    TokenFile,
+    UserCredentials,
+    basic,
+    bearer,
+)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"

@@ -19,8 +19,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.api import serializer
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import parse_time
-from pykubelet.client.credentials import Credential, bearer
-from pykubelet.client.transport import ClientKeyPair, CredentialError
+from pykubelet.client.transport import ClientKeyPair, Credential, CredentialError, bearer
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MAX_OUTPUT_BYTES = 1 << 20

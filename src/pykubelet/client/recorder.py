@@ -2,8 +2,10 @@
 
 `run` writes the events of one object in order, and those of several objects concurrently once many wait. While the
 server is unreachable a writer retries an event for two minutes; events that do not fit into the queue are dropped.
+References to pods and containers are made here too.
 
-Upstream: staging/src/k8s.io/client-go/tools/record/event.go, staging/src/k8s.io/client-go/tools/reference/ref.go
+Upstream: staging/src/k8s.io/client-go/tools/record/event.go, staging/src/k8s.io/client-go/tools/reference/ref.go,
+pkg/kubelet/container/ref.go, pkg/kubelet/util/format/pod.go
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.queues import KeyedQueue
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.errors import AlreadyExists, ApiError, NotFound, NotReached
-from pykubelet.api.generated.core import Event, EventSource, ObjectReference
+from pykubelet.api.generated.core import Event, EventSource, ObjectReference, Pod
 from pykubelet.api.scheme import EVENTS, ApiObject, TypedKind
 from pykubelet.client.event_correlator import Correlation, EventCorrelator, new_event
 
@@ -237,3 +239,39 @@ class LogRecorder:
         object_name = "/".join(filter(None, (involved.namespace, involved.name)))
         write = log.warning if event_type == WARNING else log.info
         write("event", object=f"{involved.kind} {object_name}", reason=reason, event=message, **(annotations or {}))
+
+
+def pod_reference(pod: Pod) -> ObjectReference:
+    metadata = pod.metadata
+    return ObjectReference(
+        api_version="v1",
+        kind="Pod",
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+
+
+def container_reference(pod: Pod, name: str) -> ObjectReference:
+    """A reference to a container of a pod; one that its spec does not list is implicitly required by it."""
+    spec = pod.spec
+    for field, containers in (
+        ("containers", spec.containers),
+        ("initContainers", spec.init_containers),
+        ("ephemeralContainers", spec.ephemeral_containers),
+    ):
+        if any(container.name == name for container in containers):
+            return replace(pod_reference(pod), field_path=f"spec.{field}{{{name}}}")
+    return replace(pod_reference(pod), field_path=f"implicitly required container {name}")
+
+
+def format_pod(pod: Pod) -> str:
+    """A pod in messages: `name_namespace(uid)`."""
+    metadata = pod.metadata
+    return f"{metadata.name}_{metadata.namespace}({metadata.uid})"
+
+
+def without_id(message: str, container_id: str, name: str) -> str:
+    """A message with the container's name in place of its id, so that repeated events are aggregated."""
+    return message.replace(container_id, name) if container_id else message

@@ -34,11 +34,10 @@ from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import TypedKind, as_documents
 from pykubelet.api.serializer import Document
 from pykubelet.client import discovery, request
-from pykubelet.client.credentials import Credential, RestConfig
 from pykubelet.client.discovery import Discovery
 from pykubelet.client.interface import EVERYTHING, Listing, PatchType, Selection, WatchEvent
 from pykubelet.client.request import MAX_LINE_BYTES, LineSplitter, RestRequest, RestResponse, read_event
-from pykubelet.client.transport import CredentialError, TlsContexts
+from pykubelet.client.transport import Credential, CredentialError, RestConfig, TlsContexts
 from pykubelet.client.websocket import WebSocket, WebSocketTarget, open_web_socket
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 from pykubelet.api.errors import BadRequest
 from pykubelet.api.field_errors import FieldError, invalid, not_supported, required
-from pykubelet.api.int64 import int64_problem, parse_int64
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.quantity import int64_problem, parse_int64
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age

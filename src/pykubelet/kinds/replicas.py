@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid
-from pykubelet.api.int64 import parse_int64
 from pykubelet.api.names import percent_errors
+from pykubelet.api.quantity import parse_int64
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of

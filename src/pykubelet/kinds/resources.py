@@ -19,7 +19,6 @@ from pykubelet.api.field_errors import (
     not_supported,
     required,
 )
-from pykubelet.api.int64 import MAX_INT64, MIN_INT64
 from pykubelet.api.names import dns1123_label_errors, qualified_name_errors
 from pykubelet.api.pod_resources import (
     HUGE_PAGES_PREFIX,
@@ -30,7 +29,7 @@ from pykubelet.api.pod_resources import (
     is_overcommit_allowed,
     is_pod_level,
 )
-from pykubelet.api.quantity import Format, Quantity, QuantityError, parse_quantity
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64, Format, Quantity, QuantityError, parse_quantity
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.metadata import NOT_NEGATIVE
 

@@ -16,7 +16,7 @@ from pykubelet.httpserver.response import HttpStream
 from pykubelet.kubelet.config.config import PodConfig, SourcesReady
 from pykubelet.kubelet.explain.explainer import PodExplainer, explain_from_api
 from pykubelet.kubelet.explain.trail import PodTrails
-from pykubelet.kubelet.pleg.pod_cache import PodCache
+from pykubelet.kubelet.pleg.pleg import PodCache
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_workers.state import PodStateMachine
 from pykubelet.kubelet.prober.prober_manager import ProberManager

@@ -15,8 +15,8 @@ from aiohttp import web
 from pykubelet.aio.clock import SystemClock
 from pykubelet.api.errors import Unauthorized
 from pykubelet.client.clientcmd import load_kubeconfig
-from pykubelet.client.credentials import RestConfig, UserCredentials
 from pykubelet.client.rest import RestClient, RestClientLimits
+from pykubelet.client.transport import RestConfig, UserCredentials
 from pykubelet.testing.virtual_time import ManualClock
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

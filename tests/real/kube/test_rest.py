@@ -27,9 +27,9 @@ from pykubelet.api.errors import (
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.scheme import PODS, as_documents
-from pykubelet.client.credentials import Credential, RestConfig, UserCredentials
 from pykubelet.client.interface import PatchType, Selection, now_if_uid
 from pykubelet.client.rest import RestClient, RestClientLimits
+from pykubelet.client.transport import Credential, RestConfig, UserCredentials
 
 ClientOf = Callable[..., AbstractAsyncContextManager[RestClient]]
 Served = Callable[..., AbstractAsyncContextManager[str]]

@@ -10,7 +10,7 @@ import pytest
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.kubelet.kuberuntime.container import ContainerSettings
-from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessages
+from pykubelet.kubelet.kuberuntime.termination import TerminationMessages
 from pykubelet.runtimes.log_format import format_lines
 from pykubelet.runtimes.protocol import ContainerState, Mount, RuntimeContainer, RuntimeFailure
 from volume_manager_rig import World, facts, read, replace_by_link, write

@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.int64 import MAX_INT64, MIN_INT64, parse_int64
 from pykubelet.api.quantity import (
+    MAX_INT64,
+    MIN_INT64,
     Format,
     Quantity,
     QuantityError,
     add,
     cmp,
+    parse_int64,
     parse_quantity,
     quantity_from_json,
     quantity_to_json,

@@ -13,9 +13,19 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from pykubelet.client.credentials import Credential, TokenFile, UserCredentials, basic
 from pykubelet.client.exec_plugin import ExecPlugin, exec_info, read_exec_credential
-from pykubelet.client.transport import ClientKeyPair, CredentialError, PemFiles, PemSource, ServerTrust, TlsContexts
+from pykubelet.client.transport import (
+    ClientKeyPair,
+    Credential,
+    CredentialError,
+    PemFiles,
+    PemSource,
+    ServerTrust,
+    TlsContexts,
+    TokenFile,
+    UserCredentials,
+    basic,
+)
 from pykubelet.testing.virtual_time import ManualClock
 
 V1 = "client.authentication.k8s.io/v1"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pykubelet.api import serializer
 from pykubelet.client.clientcmd import default_paths, in_cluster, load_kubeconfig
-from pykubelet.client.credentials import RestConfig
 from pykubelet.client.exec_plugin import ExecCredentials, exec_info
 from pykubelet.client.kubeconfig import KubeConfig, KubeconfigError, NamedAuthInfo, choose_context, read_config
+from pykubelet.client.transport import RestConfig
 from pykubelet.testing.virtual_time import ManualClock
 
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login", "interactiveMode": "Never"}

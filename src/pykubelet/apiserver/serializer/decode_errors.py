@@ -15,7 +15,7 @@ from pykubelet.api.quantity import QuantityError, parse_quantity
 from pykubelet.api.schema import Field, definitions
 from pykubelet.api.strict import WIDE_INTEGERS, StrictDecodingError
 from pykubelet.api.times import MICRO_TIME_FIELDS
-from pykubelet.api.yaml.positions import Path
+from pykubelet.api.yaml.read import Path
 
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"

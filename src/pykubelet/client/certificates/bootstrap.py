@@ -35,10 +35,9 @@ from pykubelet.client.certificates.store import (
     write_secret,
 )
 from pykubelet.client.clientcmd import load_kubeconfig
-from pykubelet.client.credentials import RestConfig
 from pykubelet.client.interface import Client
 from pykubelet.client.kubeconfig import KubeconfigError
-from pykubelet.client.transport import CredentialError
+from pykubelet.client.transport import CredentialError, RestConfig
 
 log = get_logger(__name__)
 

@@ -22,8 +22,8 @@ from pykubelet.api.generated.core import (
     PodTemplateSpec,
     Toleration,
 )
-from pykubelet.api.int64 import parse_int64, scaled_int_or_percent
 from pykubelet.api.pods import is_terminal
+from pykubelet.api.quantity import parse_int64, scaled_int_or_percent
 from pykubelet.api.scheduling import NODE_NAME_FIELD, NodeFit, node_fit, with_toleration
 from pykubelet.api.times import nanoseconds
 from pykubelet.controllers.framework.active_pods import is_pod_available, ready_condition

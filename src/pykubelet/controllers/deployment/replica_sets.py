@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from pykubelet.api.generated.apps import Deployment, ReplicaSet, ReplicaSetSpec, RollingUpdateDeployment
 from pykubelet.api.generated.core import PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.api.int64 import parse_int64, scaled_int_or_percent
 from pykubelet.api.names import DNS1123_SUBDOMAIN_MAX_LENGTH, MAX_ID
+from pykubelet.api.quantity import parse_int64, scaled_int_or_percent
 from pykubelet.api.times import nanoseconds
 from pykubelet.controllers.framework.ownership import new_controller_ref
 from pykubelet.controllers.framework.pod_control import template_hash

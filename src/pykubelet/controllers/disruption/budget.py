@@ -19,7 +19,7 @@ from pykubelet.api.generated.autoscaling import Scale
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import Condition, LabelSelector, OwnerReference
 from pykubelet.api.generated.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from pykubelet.api.int64 import scaled_int_or_percent
+from pykubelet.api.quantity import scaled_int_or_percent
 from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from pykubelet.api.int64 import parse_int64
+from pykubelet.api.quantity import parse_int64
 
 Range = tuple[int, int]
 """First and last index, inclusive."""

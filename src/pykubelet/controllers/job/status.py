@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from pykubelet.api.generated.batch import Job, JobCondition, UncountedTerminatedPods
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.int64 import parse_int64
+from pykubelet.api.quantity import parse_int64
 from pykubelet.api.times import format_time, parse_time
 from pykubelet.controllers.framework.active_pods import is_pod_active, is_pod_terminating, ready_condition
 from pykubelet.controllers.job.indexes import IndexSet, index_set, parse_indexes

@@ -21,8 +21,8 @@ from pykubelet.api.field_errors import (
     too_long,
     too_many,
 )
-from pykubelet.api.int64 import parse_int64
 from pykubelet.api.names import byte_length, dns1123_subdomain_errors, qualified_name_errors, regex_error
+from pykubelet.api.quantity import parse_int64
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.metadata import nonnegative_errors

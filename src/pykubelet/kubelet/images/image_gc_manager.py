@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import ObjectReference
-from pykubelet.api.int64 import MAX_INT64
+from pykubelet.api.quantity import MAX_INT64
 from pykubelet.api.times import format_duration
 from pykubelet.client.recorder import WARNING, EventRecorder
 from pykubelet.runtimes.protocol import FileSystem, Image, ImageFs, Images, Runtime, RuntimeFailure, RuntimePod

@@ -12,9 +12,8 @@ from typing import NoReturn, Protocol
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import EphemeralContainer, ObjectReference, Pod
 from pykubelet.api.pods import AnyContainer
-from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder
-from pykubelet.kubelet.events import container_reference, format_pod, without_id
-from pykubelet.kubelet.images.keyring import EMPTY_KEYRING, DockerKeyring
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, container_reference, format_pod, without_id
+from pykubelet.kubelet.images.image_manager import EMPTY_KEYRING, DockerKeyring
 from pykubelet.kubelet.kuberuntime.pod_actions import container_hash, next_attempt
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner, HookFailure

@@ -19,9 +19,8 @@ from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import Pod, Secret
 from pykubelet.api.pods import AnyContainer, PodUid, is_restartable_init_container
 from pykubelet.api.times import format_duration
-from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder
-from pykubelet.kubelet.events import container_reference, format_pod, pod_reference
-from pykubelet.kubelet.images.keyring import EMPTY_KEYRING, DockerKeyring, keyring_of
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, container_reference, format_pod, pod_reference
+from pykubelet.kubelet.images.image_manager import EMPTY_KEYRING, DockerKeyring, keyring_of
 from pykubelet.kubelet.kuberuntime.container import ContainerStarter, RuntimeHelper, SandboxContext
 from pykubelet.kubelet.kuberuntime.container_gc import ContainerRemoval, ContainerRemover
 from pykubelet.kubelet.kuberuntime.pod_actions import (

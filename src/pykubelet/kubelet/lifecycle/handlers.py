@@ -11,9 +11,8 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import ExecAction, HTTPGetAction, LifecycleHandler, Pod
 from pykubelet.api.pods import AnyContainer, PodUid
-from pykubelet.client.recorder import WARNING, EventRecorder
+from pykubelet.client.recorder import WARNING, EventRecorder, format_pod, pod_reference
 from pykubelet.httpserver.http_client import HttpFailure, HttpGetter, as_plain_http, http_get_request
-from pykubelet.kubelet.events import format_pod, pod_reference
 from pykubelet.runtimes.protocol import Commands, Runtime, RuntimeFailure
 
 log = get_logger(__name__)

@@ -18,8 +18,7 @@ from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.pods import PodUid
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.kubelet.config.config import SourcesReady
-from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
-from pykubelet.kubelet.pleg.pod_cache import BEGINNING
+from pykubelet.kubelet.pleg.pleg import BEGINNING, PodLifecycleEventGenerator
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_workers.state import PodStateMachine, SyncJob, WorkerDecision, is_active, uid_of
 from pykubelet.kubelet.pod_workers.sync import SyncFailed, SyncRunner

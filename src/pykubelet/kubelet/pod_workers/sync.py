@@ -24,12 +24,10 @@ from pykubelet.api.pods import PodUid, is_terminal
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.kubelet.kuberuntime.manager import KubeRuntimeManager
 from pykubelet.kubelet.kuberuntime.pod_actions import SyncResult, error_text, retry_at
-from pykubelet.kubelet.kuberuntime.termination import pod_from_runtime
-from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessageFiller
+from pykubelet.kubelet.kuberuntime.termination import TerminationMessageFiller, pod_from_runtime
 from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 from pykubelet.kubelet.objectcache.secret_and_configmap_manager import PodReferences
-from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
-from pykubelet.kubelet.pleg.pod_cache import Moment
+from pykubelet.kubelet.pleg.pleg import Moment, PodLifecycleEventGenerator
 from pykubelet.kubelet.pod.mirror_client import MirrorReconciler
 from pykubelet.kubelet.pod_workers.state import SHORTEST_GRACE_SECONDS, SyncJob
 from pykubelet.kubelet.prober.prober_manager import ProberManager

@@ -14,9 +14,8 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import Container, PodStatus, Probe
 from pykubelet.api.pods import pod_label
 from pykubelet.api.times import format_duration
-from pykubelet.client.recorder import WARNING, EventRecorder
+from pykubelet.client.recorder import WARNING, EventRecorder, container_reference, format_pod
 from pykubelet.httpserver.http_client import Headers, container_port, host_port, http_get_request
-from pykubelet.kubelet.events import container_reference, format_pod
 from pykubelet.kubelet.expansion import expand, mapping_func_for
 from pykubelet.kubelet.prober.grpc_probe import probe_grpc
 from pykubelet.kubelet.prober.http_probe import HttpProbeClient, HttpProbeError, HttpProbeResponse, probe_http

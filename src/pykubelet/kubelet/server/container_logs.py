@@ -19,7 +19,7 @@ from pykubelet.httpserver.response import TEXT, HttpError, HttpStream
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
 from pykubelet.kubelet.logs.log_lines import LogQuery
 from pykubelet.kubelet.logs.log_reader import Write, copy_log
-from pykubelet.kubelet.pleg.pod_cache import PodCache
+from pykubelet.kubelet.pleg.pleg import PodCache
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.server.routes import KubeletRoute
 from pykubelet.kubelet.status.status_manager import StatusManager

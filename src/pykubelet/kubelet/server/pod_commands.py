@@ -11,7 +11,7 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid, pod_label
 from pykubelet.api.serializer import Document
 from pykubelet.httpserver.response import JSON, HttpError, HttpResponse
-from pykubelet.kubelet.pleg.pod_cache import PodCache
+from pykubelet.kubelet.pleg.pleg import PodCache
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.server.container_logs import find_container
 from pykubelet.kubelet.server.routes import KubeletRoute

@@ -22,8 +22,8 @@ from pykubelet.api.generated.apps import (
 )
 from pykubelet.api.generated.core import Container, PodSpec, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.api.int64 import scaled_int_or_percent
 from pykubelet.api.labels import selector_from_object
+from pykubelet.api.quantity import scaled_int_or_percent
 from pykubelet.api.times import format_time
 from pykubelet.controllers.deployment import progress as conditions
 from pykubelet.controllers.deployment.progress import (

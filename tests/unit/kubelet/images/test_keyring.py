@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Secret
-from pykubelet.kubelet.images.keyring import DockerKeyring, keyring_of
+from pykubelet.kubelet.images.image_manager import DockerKeyring, keyring_of
 from pykubelet.testing.build import secret
 
 JSON_TYPE = "kubernetes.io/dockerconfigjson"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Container, HTTPGetAction, PodSecurityContext, SecurityContext
 from pykubelet.api.pods import PodUid
+from pykubelet.client.recorder import container_reference, without_id
 from pykubelet.httpserver.http_client import as_plain_http, container_port, http_get_request
-from pykubelet.kubelet.events import container_reference, without_id
 from pykubelet.kubelet.kuberuntime.container import must_know_user, verify_run_as_non_root
 from pykubelet.kubelet.kuberuntime.manager import all_init_containers, surplus_init_containers
 from pykubelet.kubelet.kuberuntime.termination import termination_dependencies

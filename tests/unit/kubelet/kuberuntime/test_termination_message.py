@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.kuberuntime.termination_message import join_messages, should_read_log, text_of_file, text_of_log
+from pykubelet.kubelet.kuberuntime.termination import join_messages, should_read_log, text_of_file, text_of_log
 from pykubelet.kubelet.logs.log_lines import split_lines
 from pykubelet.runtimes.log_format import format_lines
 from volume_pods import container

@@ -2,7 +2,7 @@
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import AnyContainer, PodUid
-from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessageFiller, TerminationMessages
+from pykubelet.kubelet.kuberuntime.termination import TerminationMessageFiller, TerminationMessages
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH

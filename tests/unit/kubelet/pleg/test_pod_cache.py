@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.pleg.pod_cache import BEGINNING, CachedStatus, PodCache
+from pykubelet.kubelet.pleg.pleg import BEGINNING, CachedStatus, PodCache
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 
 UID = PodUid("uid")

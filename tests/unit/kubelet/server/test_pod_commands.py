@@ -8,7 +8,7 @@ import pytest
 from node_api_rig import FixedJudge, NodeRig, asked
 from pykubelet.httpserver.response import HttpError, HttpResponse
 from pykubelet.httpserver.spdy.connection import BytePipe
-from pykubelet.kubelet.pleg.pod_cache import CachedStatus
+from pykubelet.kubelet.pleg.pleg import CachedStatus
 from pykubelet.kubelet.server.handlers import StreamUpgrade
 from pykubelet.kubelet.server.pod_commands import PodCommands
 from pykubelet.kubelet.server.routes import KubeletEndpoint, KubeletRoute

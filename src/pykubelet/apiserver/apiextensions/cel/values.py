@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pykubelet.api.int64 import MAX_INT64, MIN_INT64
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64
 from pykubelet.apiserver.apiextensions.cel.types import Type
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from pykubelet.api.int64 import MAX_INT64, MIN_INT64, parse_int64
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64, parse_int64
 from pykubelet.apiserver.apiextensions.cel.library.times import (
     MAX_SECONDS,
     MIN_SECONDS,

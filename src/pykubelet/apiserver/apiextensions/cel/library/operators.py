@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from pykubelet.api.int64 import MAX_INT64, MIN_INT64
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64
 from pykubelet.apiserver.apiextensions.cel.library.times import MAX_SECONDS, MIN_SECONDS
 from pykubelet.apiserver.apiextensions.cel.unstructured import ListValue
 from pykubelet.apiserver.apiextensions.cel.values import (

@@ -7,8 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pykubelet.api.int64 import MAX_INT64, MIN_INT64
-from pykubelet.api.quantity import Format, Quantity, QuantityError, add, cmp, parse_quantity, sub
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64, Format, Quantity, QuantityError, add, cmp, parse_quantity, sub
 from pykubelet.apiserver.apiextensions.cel.values import CelError, add_kind
 
 # Powers of ten beyond which no number fits int64, or a double.

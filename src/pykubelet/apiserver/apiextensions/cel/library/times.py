@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any, Final
 
-from pykubelet.api.int64 import MAX_INT64
+from pykubelet.api.quantity import MAX_INT64
 from pykubelet.api.times import is_time_zone
 from pykubelet.apiserver.apiextensions.cel.values import NANOSECONDS, CelError, Duration, Timestamp
 
