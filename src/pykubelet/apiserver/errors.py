@@ -95,11 +95,11 @@ def unprocessable() -> Invalid:
     return Invalid("the server rejected our request due to an error in our request", details={})
 
 
-def too_large_version(asked: int, current: int) -> Timeout:
+def too_large_version(requested: int, current: int) -> Timeout:
     """The client requested a revision newer than this server's."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
-    text = f"Timeout: Too large resource version: {asked}, current: {current}"
+    text = f"Timeout: Too large resource version: {requested}, current: {current}"
     return Timeout(text, details=details, retry_after_seconds=1)
 
 

@@ -22,7 +22,7 @@ from pykubelet.apiserver.handlers.responsewriters import (
     GROUP_DISCOVERY,
     ResponseFormat,
     discovery_form,
-    document_reply,
+    document_response,
     plain_form,
     wants_pretty,
 )
@@ -158,7 +158,7 @@ class NonResourceHandler:
         paths |= {f"/{page}/{check}" for page in HEALTH_PATHS for check in self._checks}
         for group in groups:
             paths |= {f"/apis/{group['name']}", *(f"/apis/{row['groupVersion']}" for row in group["versions"])}
-        return document_reply(
+        return document_response(
             {"paths": sorted(paths - {"/", "/index.html", "/version/"})}, ResponseFormat(), pretty=True
         )
 
@@ -173,7 +173,7 @@ class NonResourceHandler:
         document = self._once("/".join(parts), lambda: self._plain(parts))
         if document is None:
             return None
-        return document_reply(document, form, pretty=wants_pretty(form, visit.target.query, visit.user_agent))
+        return document_response(document, form, pretty=wants_pretty(form, visit.target.query, visit.user_agent))
 
     def _plain(self, parts: list[str]) -> Document | None:
         served = self._kinds.all()
@@ -200,7 +200,7 @@ class NonResourceHandler:
         headers = (("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public"))
         if visit.if_none_match == etag:
             return HttpResponse(304, b"", "", headers)
-        reply = document_reply(document, ResponseFormat(), pretty=False)
+        reply = document_response(document, ResponseFormat(), pretty=False)
         return reply._replace(content_type=_AGGREGATED_TYPE, headers=headers)
 
     def _once(self, name: str, make: Callable[[], Document | None]) -> Document | None:
@@ -231,7 +231,7 @@ class NonResourceHandler:
 
 
 def _version() -> HttpResponse:
-    return document_reply(version_document(), ResponseFormat(), pretty=True)
+    return document_response(version_document(), ResponseFormat(), pretty=True)
 
 
 def _published(found: PublishedDocument, visit: NonResourceRequest) -> HttpResponse:

@@ -25,7 +25,7 @@ MASTERS = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """An authenticated user."""
+    """An authenticated user: name, groups, uid and extra attributes."""
 
     name: str
     groups: tuple[str, ...] = ()

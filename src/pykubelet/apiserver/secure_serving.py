@@ -23,7 +23,7 @@ from pykubelet.apiserver.filters.chain import (
     WatchResponse,
     error_response,
 )
-from pykubelet.apiserver.handlers.responsewriters import accepts_gzip, error_reply, warning_headers
+from pykubelet.apiserver.handlers.responsewriters import accepts_gzip, status_response, warning_headers
 from pykubelet.apiserver.request import ApiRequest
 from pykubelet.httpserver.request import HttpRequest
 from pykubelet.httpserver.response import JSON, HandlerResult, Handover, HttpResponse, HttpStream, Write
@@ -60,7 +60,7 @@ class ApiHttpServer:
                 stalled_seconds=limits.STALLED_SECONDS,
                 body_bytes=limits.MAX_BODY_BYTES,
             ),
-            malformed=error_reply(malformed, "", {}, ""),
+            malformed=status_response(malformed, "", {}, ""),
             headers=(("Cache-Control", "no-cache, private"),),
             new_id=new_id,
         )

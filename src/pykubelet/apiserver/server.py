@@ -37,9 +37,9 @@ Handlers = Mapping[tuple[str, str], Handler]
 """Handlers by group resource and subresource, such as `("serviceaccounts", "token")`; the subresource is empty for a kind
 that is never stored. A handler runs admission itself.
 """
-_Serve = Callable[[RequestScope, ApiRequest], Awaitable[ApiResponse | WatchStream]]
+_VerbHandler = Callable[[RequestScope, ApiRequest], Awaitable[ApiResponse | WatchStream]]
 
-_VERBS: Mapping[str, _Serve] = {
+_VERBS: Mapping[str, _VerbHandler] = {
     "get": get,
     "list": list_objects,
     "watch": watch,
@@ -49,8 +49,8 @@ _VERBS: Mapping[str, _Serve] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
-_CHANGING = frozenset({"status", "ephemeralcontainers", "resize", "finalize", "approval"})
-_OF_SUBRESOURCES: Mapping[str, _Serve] = {"scale": scale, "binding": bind_pod, "eviction": evict_pod}
+_OBJECT_SUBRESOURCES = frozenset({"status", "ephemeralcontainers", "resize", "finalize", "approval"})
+_SUBRESOURCE_HANDLERS: Mapping[str, _VerbHandler] = {"scale": scale, "binding": bind_pod, "eviction": evict_pod}
 
 
 class Server:
@@ -82,26 +82,26 @@ class Server:
 
     async def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
         """Handles a request; raises ApiError. Responses and errors carry the warnings that were recorded."""
-        told = request.warnings
-        told += request.served.deprecation_warnings
+        warnings = request.warnings
+        warnings += request.served.deprecation_warnings
         try:
-            answer = await self._answered(request)
+            response = await self._respond(request)
         except ApiError as error:
-            error.warnings = tuple(told)
+            error.warnings = tuple(warnings)
             raise
-        return replace(answer, warnings=tuple(told)) if told else answer
+        return replace(response, warnings=tuple(warnings)) if warnings else response
 
-    async def _answered(self, request: ApiRequest) -> ApiResponse | WatchStream:
+    async def _respond(self, request: ApiRequest) -> ApiResponse | WatchStream:
         resource = request.served.resource.group_resource
         if self._handlers and (handler := self._handlers.get((resource, request.subresource))):
             return await handler(request)
-        return await self._serve(resource, request)(self._scope, request)
+        return await self._handler_of(resource, request)(self._scope, request)
 
     async def delete(self, request: ApiRequest, options: DeleteOptions) -> None:
         """Deletes an object for a part of the server itself, without admission."""
         await delete_object(self._scope, request, options, admit=False)
 
-    def _serve(self, resource: str, request: ApiRequest) -> _Serve:
+    def _handler_of(self, resource: str, request: ApiRequest) -> _VerbHandler:
         subresource = request.subresource
         if resource == "bindings":
             return bind_pod
@@ -110,8 +110,8 @@ class Server:
             raise no_such_method()
         if not subresource:
             return _VERBS[request.verb]
-        if subresource in _CHANGING and request.verb in ("get", "update", "patch"):
+        if subresource in _OBJECT_SUBRESOURCES and request.verb in ("get", "update", "patch"):
             return _VERBS[request.verb]
-        if serve := _OF_SUBRESOURCES.get(subresource):
-            return serve
+        if handler := _SUBRESOURCE_HANDLERS.get(subresource):
+            return handler
         raise no_such_method()

@@ -174,8 +174,8 @@ def _includes(outer: Toleration, inner: Toleration) -> bool:
         return False
     if outer.get("effect") not in (None, "", inner.get("effect")):
         return False
-    limit, asked = outer.get("tolerationSeconds"), inner.get("tolerationSeconds")
-    if outer.get("effect") == "NoExecute" and limit is not None and (asked is None or asked > limit):
+    limit, requested = outer.get("tolerationSeconds"), inner.get("tolerationSeconds")
+    if outer.get("effect") == "NoExecute" and limit is not None and (requested is None or requested > limit):
         return False
     return operator == "Exists" or (
         inner.get("operator") == "Equal" and inner.get("value", "") == outer.get("value", "")

@@ -163,14 +163,14 @@ def _with_node_ports(service: Document, spec: Document, old: Document, taken: Se
     by_port: dict[int, int] = {}
     ports: list[Document] = []
     for index, port in enumerate(spec.get("ports", ())):
-        asked = port.get("nodePort") or next(
+        requested = port.get("nodePort") or next(
             (each["nodePort"] for each in spec["ports"] if each["port"] == port["port"] and each.get("nodePort")), 0
         )
-        number = asked or by_port.get(port["port"], 0)
+        number = requested or by_port.get(port["port"], 0)
         if not number and spec.get("allocateLoadBalancerNodePorts", True):
             number = _free_port(taken.ports | mine | set(by_port.values()) | _node_ports(spec))
-        if asked and asked not in mine:
-            _raise_if(service, _port_problem(asked, f"spec.ports[{index}].nodePort", taken))
+        if requested and requested not in mine:
+            _raise_if(service, _port_problem(requested, f"spec.ports[{index}].nodePort", taken))
         by_port[port["port"]] = number
         ports.append({**port, "nodePort": number} if number else port)
     result = {**spec, "ports": ports}

@@ -237,7 +237,7 @@ class ServiceAccountTokens:
     def issue(
         self, subject: TokenSubject, *, audiences: Sequence[str], seconds: int, warn_after_seconds: int = 0
     ) -> str:
-        """Issues a token."""
+        """Issues a signed token for a service account."""
         claims = make_claims(
             subject,
             issuer=self.issuer,
@@ -267,8 +267,8 @@ class ServiceAccountTokens:
         wanted = tuple(audiences) or self.audiences
         both = tuple(audience for audience in proved.audiences if audience in wanted)
         if not both:
-            given, asked = go_list(proved.audiences), go_list(wanted)
-            raise TokenError(f"token audiences {given} is invalid for the target audiences {asked}")
+            actual, requested = go_list(proved.audiences), go_list(wanted)
+            raise TokenError(f"token audiences {actual} is invalid for the target audiences {requested}")
         return TokenBearer(proved.user, both)
 
     def discovery(self, server: str) -> bytes:

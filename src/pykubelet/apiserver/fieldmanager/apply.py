@@ -45,15 +45,15 @@ from pykubelet.apiserver.fieldmanager.typed import (
     with_named_fields,
 )
 
-Contested = dict[ManagerIdentifier, FieldTree]
+Conflicts = dict[ManagerIdentifier, FieldTree]
 """The fields in conflict, by the manager that owns them."""
 
 
-def conflict(contested: Contested) -> Conflict:
+def conflict(conflicts: Conflicts) -> Conflict:
     """The Conflict error: a cause for each field, and one message for all."""
     by_owner = {
-        owner: [_shown(path) for path in paths(contested[owner])]
-        for owner in sorted(contested, key=lambda owner: owner.text)
+        owner: [_shown(path) for path in paths(conflicts[owner])]
+        for owner in sorted(conflicts, key=lambda owner: owner.text)
     }
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {_named(owner)}", "field": field}
@@ -104,7 +104,7 @@ class ApplyResult(NamedTuple):
 
     document: Document | None
     owners: Owners
-    contested: Contested
+    conflicts: Conflicts
 
 
 def apply_configuration(live: Document, applied: AppliedConfiguration, owners: Owners) -> ApplyResult:
@@ -117,11 +117,11 @@ def apply_configuration(live: Document, applied: AppliedConfiguration, owners: O
         document = _without_unsaid(document, last.fields, owners, applied.type)
     others = {owner: owned for owner, owned in owners.items() if owner != applied.owner}
     comparison = compare(live, document, applied.type, applied.reset) if others else Comparison()
-    contested = {
+    conflicts = {
         owner: fields for owner, owned in others.items() if (fields := intersection(owned.fields, comparison.changed))
     }
-    if contested and not applied.force:
-        return ApplyResult(None, owners, contested)
+    if conflicts and not applied.force:
+        return ApplyResult(None, owners, conflicts)
     left = without_fields(others, all_below(comparison))
     if mine := difference(said_now, UNOWNED):
         left[applied.owner] = owners[applied.owner]._replace(fields=mine)
@@ -233,7 +233,7 @@ def _go_syntax(value: Any) -> str:
             return json_text(value)
 
 
-def described(found: list[TypeMismatch]) -> str:
+def mismatch_message(found: list[TypeMismatch]) -> str:
     """The mismatches as one message."""
     lines = [f"{path}: {message}" if path else message for path, message in found]
     return lines[0] if len(lines) == 1 else "\n".join(["errors:", *(f"  {line}" for line in lines)])

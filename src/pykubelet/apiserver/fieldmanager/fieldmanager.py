@@ -17,10 +17,10 @@ from pykubelet.api.serializer import DecodeError, Document, decode_document
 from pykubelet.apiserver.fieldmanager.apply import (
     AppliedConfiguration,
     ApplyResult,
-    Contested,
+    Conflicts,
     apply_configuration,
     conflict,
-    described,
+    mismatch_message,
     type_mismatches,
 )
 from pykubelet.apiserver.fieldmanager.fieldpath import (
@@ -37,12 +37,12 @@ from pykubelet.apiserver.fieldmanager.managedfields import (
     ManagerFields,
     ManagerIdentifier,
     Owners,
-    capped,
+    cap_updaters,
+    managed_fields,
     owner_id,
     read_owners,
     stored_owners,
     without_fields,
-    written,
 )
 from pykubelet.apiserver.fieldmanager.typeconverter import NO_RESET, MergeSchema, ResetFields, schema_of
 from pykubelet.apiserver.fieldmanager.typed import (
@@ -60,10 +60,10 @@ _ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _LONGEST_ANNOTATIONS = 256 * 1024
 
 
-def not_its_own(contested: Contested, live: Document, schema: MergeSchema, api_version: str) -> Contested:
+def without_own_conflicts(conflicts: Conflicts, live: Document, schema: MergeSchema, api_version: str) -> Conflicts:
     """Removes the conflicts about fields that kubectl itself applied client-side before."""
     own = _applied_before(live, schema, api_version)
-    left = {owner: difference(fields, own) for owner, fields in contested.items()}
+    left = {owner: difference(fields, own) for owner, fields in conflicts.items()}
     return {owner: fields for owner, fields in left.items() if fields}
 
 
@@ -177,13 +177,13 @@ def _decide(live: Document | None, request: AppliedConfiguration, schema: MergeS
         before = owner_id(_BEFORE_FIRST_APPLY, UPDATE, request.api_version, request.owner.subresource)
         owners = _updated({}, None, live, schema, ManagerFields({}, request.api_version, now), before)
     result = apply_configuration(live or {}, request, owners)
-    if not result.contested:
+    if not result.conflicts:
         return result
-    contested = result.contested
+    conflicts = result.conflicts
     if live is not None and request.owner.manager == KUBECTL:
-        contested = not_its_own(contested, live, schema, request.api_version)
-    if contested:
-        raise conflict(contested)
+        conflicts = without_own_conflicts(conflicts, live, schema, request.api_version)
+    if conflicts:
+        raise conflict(conflicts)
     return apply_configuration(live or {}, replace(request, force=True), owners)
 
 
@@ -257,7 +257,7 @@ def _updated(
         known = left.get(owner)
         fields = union(comparison.changed, known.fields) if known else comparison.changed
         left[owner] = mine._replace(fields=fields)
-    return capped(left)
+    return cap_updaters(left)
 
 
 def _reset(schema: MergeSchema, subresource: str) -> ResetFields:
@@ -270,7 +270,7 @@ def _with_owners(document: Document, owners: Owners) -> Document:
         if "managedFields" not in metadata:
             return document
         return {**document, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
-    entries = written(owners)
+    entries = managed_fields(owners)
     if metadata.get("managedFields") == entries:
         return document
     return {**document, "metadata": {**metadata, "managedFields": entries}}
@@ -296,5 +296,5 @@ def _check_fit(applied: Document, schema: MergeSchema) -> None:
         name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
         raise BadRequest(
             f"failed to create typed patch object ({name}; {group}/{version}, Kind={applied.get('kind', '')}): "
-            + described(found)
+            + mismatch_message(found)
         )

@@ -132,7 +132,7 @@ def _read_time(time: Any) -> str | None:
         raise FieldsError(f"invalid time in managed fields: {error}") from error
 
 
-def written(owners: Owners) -> list[Document]:
+def managed_fields(owners: Owners) -> list[Document]:
     """The entries of metadata.managedFields, in upstream's order."""
     ordered = sorted(
         owners.items(),
@@ -168,7 +168,7 @@ def without_fields(owners: Owners, taken: FieldTree) -> Owners:
     return left
 
 
-def capped(owners: Owners) -> Owners:
+def cap_updaters(owners: Owners) -> Owners:
     """Merges the oldest updaters of each version into `ancient-changes` if there are more than ten."""
     updaters = [owner for owner in owners if owner.operation == UPDATE]
     surplus = len(updaters) - _MOST_UPDATERS
@@ -207,7 +207,7 @@ def replicas_path(path: str) -> tuple[str, ...]:
 
 def scale_owners(entries: Sequence[Document], path: tuple[str, ...] = SPEC_REPLICAS) -> list[Document]:
     """The managedFields of the Scale: the managers that own the replicas."""
-    return written(
+    return managed_fields(
         {
             owner: ManagerFields(tree_of(SPEC_REPLICAS), SCALE_VERSION, owned.time)
             for owner, owned in stored_owners(entries).items()
@@ -237,4 +237,4 @@ def parent_owners(
             new.discard(owner)
         elif fields := difference(owned.fields, replicas):
             owners[owner] = owned._replace(fields=fields)
-    return written({**owners, **{owner: ManagerFields(replicas, api_version) for owner in new}})
+    return managed_fields({**owners, **{owner: ManagerFields(replicas, api_version) for owner in new}})

@@ -156,7 +156,6 @@ class FieldType:
 
     @cached_property
     def fields(self) -> Fields:
-        """The declared fields."""
         return self.declare()
 
     @cached_property

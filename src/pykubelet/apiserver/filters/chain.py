@@ -23,10 +23,10 @@ from pykubelet.apiserver.filters.metrics import ApiServerMetrics, RequestLabels,
 from pykubelet.apiserver.filters.requestinfo import RequestInfo, request_info, served_at
 from pykubelet.apiserver.handlers.responsewriters import (
     Lines,
-    answer_reply,
-    error_reply,
+    encode_response,
+    is_slow_to_encode,
     object_form,
-    takes_long,
+    status_response,
     view_of,
     wants_pretty,
     watch_lines,
@@ -223,9 +223,9 @@ class HandlerChain:
             raise limits.took_too_long() from None
         if isinstance(result, WatchStream):
             return WatchResponse(result, watch_lines(view, self._clock.now))
-        if takes_long(result, view):
-            return await asyncio.to_thread(answer_reply, result, view, self._clock.now)
-        return answer_reply(result, view, self._clock.now)
+        if is_slow_to_encode(result, view):
+            return await asyncio.to_thread(encode_response, result, view, self._clock.now)
+        return encode_response(result, view, self._clock.now)
 
 
 def _api_request(
@@ -273,4 +273,4 @@ def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
         query = read_target(request.target).query
     except BadRequest:
         query = NO_QUERY
-    return error_reply(error, headers.get("Accept", ""), query, headers.get("User-Agent", ""))
+    return status_response(error, headers.get("Accept", ""), query, headers.get("User-Agent", ""))

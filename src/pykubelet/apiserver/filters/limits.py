@@ -18,94 +18,6 @@ from pykubelet.api.errors import BadRequest, Timeout, TooLarge, TooManyRequests
 from pykubelet.api.field_errors import go_quote
 from pykubelet.apiserver.request import MASTERS, UserInfo
 
-MAX_READS_IN_FLIGHT = 400
-MAX_WRITES_IN_FLIGHT = 200
-MAX_WAITING = 300
-"""Waiting requests per user. Upstream's default: a hand of 6 queues of length 50."""
-WAITING_SHARE = 0.25
-"""The share of a request's time that it may spend waiting."""
-
-
-class RequestSlots:
-    """Slots for concurrent requests of one class."""
-
-    __slots__ = ("_lines", "_seats", "taken", "waiting")
-
-    def __init__(self, seats: int) -> None:
-        self._seats, self.taken, self.waiting = seats, 0, 0
-        # Waiting requests by user, next user first; each user's requests in order.
-        self._lines: OrderedDict[str, OrderedDict[asyncio.Future[None], None]] = OrderedDict()
-
-    async def enter(self, user: UserInfo, seconds: float) -> None:
-        """Takes a slot, waiting for one if needed; TooManyRequests if too many wait, or for too long.
-
-        `seconds` is the time that the request may take in all.
-        """
-        if self.taken < self._seats:
-            # No request waits here: a slot that is released goes to the next waiting request.
-            self.taken += 1
-            return
-        if MASTERS in user.groups:
-            await self._turn(user)
-            return
-        if len(self._lines.get(user.name, ())) >= MAX_WAITING:
-            raise _refusal()
-        try:
-            async with asyncio.timeout(seconds * WAITING_SHARE):
-                await self._turn(user)
-        except TimeoutError:
-            raise _refusal() from None
-
-    def leave(self) -> None:
-        """Hands the slot to the next waiting request, or releases it."""
-        while self._lines:
-            name, line = self._lines.popitem(last=False)
-            turn, _ = line.popitem(last=False)
-            if line:
-                self._lines[name] = line
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self.taken -= 1
-
-    async def _turn(self, user: UserInfo) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        self._lines.setdefault(user.name, OrderedDict())[turn] = None
-        self.waiting += 1
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.cancelled():
-                self._give_up(user, turn)
-            else:
-                # The slot was granted in the same moment that waiting ended.
-                self.leave()
-            raise
-        finally:
-            self.waiting -= 1
-
-    def _give_up(self, user: UserInfo, turn: asyncio.Future[None]) -> None:
-        line = self._lines.get(user.name, OrderedDict())
-        # `leave` may have removed this request from the queue already.
-        line.pop(turn, None)
-        if not line:
-            self._lines.pop(user.name, None)
-
-
-class MaxInFlight:
-    """The slots of a server: one set for reads, one for writes."""
-
-    __slots__ = ("reading", "writing")
-
-    def __init__(self) -> None:
-        self.reading = RequestSlots(MAX_READS_IN_FLIGHT)
-        self.writing = RequestSlots(MAX_WRITES_IN_FLIGHT)
-
-
-def _refusal() -> TooManyRequests:
-    return TooManyRequests("Too many requests, please try again later.", retry_after_seconds=1)
-
-
 MAX_BODY_BYTES = 3 * 1024 * 1024
 # A service account token has about a kilobyte, a long label selector a few. Go allows a megabyte for all headers.
 MAX_LINE_BYTES = 64 * 1024
@@ -119,6 +31,92 @@ STALLED_SECONDS = 30.0
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _STEP = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _NUMBER = re.compile(r"[0-9.]+")
+MAX_READS_IN_FLIGHT = 400
+MAX_WRITES_IN_FLIGHT = 200
+MAX_WAITING = 300
+"""Waiting requests per user. Upstream's default: a hand of 6 queues of length 50."""
+WAITING_SHARE = 0.25
+"""The share of a request's time that it may spend waiting."""
+
+
+class RequestSlots:
+    """Slots for concurrent requests of one class."""
+
+    __slots__ = ("_queues", "_slots", "taken", "waiting")
+
+    def __init__(self, slots: int) -> None:
+        self._slots, self.taken, self.waiting = slots, 0, 0
+        # Waiting requests by user, next user first; each user's requests in order.
+        self._queues: OrderedDict[str, OrderedDict[asyncio.Future[None], None]] = OrderedDict()
+
+    async def enter(self, user: UserInfo, seconds: float) -> None:
+        """Takes a slot, waiting for one if needed; TooManyRequests if too many wait, or for too long.
+
+        `seconds` is the time that the request may take in all.
+        """
+        if self.taken < self._slots:
+            # No request waits here: a slot that is released goes to the next waiting request.
+            self.taken += 1
+            return
+        if MASTERS in user.groups:
+            await self._wait(user)
+            return
+        if len(self._queues.get(user.name, ())) >= MAX_WAITING:
+            raise _too_many_requests()
+        try:
+            async with asyncio.timeout(seconds * WAITING_SHARE):
+                await self._wait(user)
+        except TimeoutError:
+            raise _too_many_requests() from None
+
+    def leave(self) -> None:
+        """Hands the slot to the next waiting request, or releases it."""
+        while self._queues:
+            name, queue = self._queues.popitem(last=False)
+            waiter, _ = queue.popitem(last=False)
+            if queue:
+                self._queues[name] = queue
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self.taken -= 1
+
+    async def _wait(self, user: UserInfo) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(user.name, OrderedDict())[waiter] = None
+        self.waiting += 1
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.cancelled():
+                self._give_up(user, waiter)
+            else:
+                # The slot was granted in the same moment that waiting ended.
+                self.leave()
+            raise
+        finally:
+            self.waiting -= 1
+
+    def _give_up(self, user: UserInfo, waiter: asyncio.Future[None]) -> None:
+        queue = self._queues.get(user.name, OrderedDict())
+        # `leave` may have removed this request from the queue already.
+        queue.pop(waiter, None)
+        if not queue:
+            self._queues.pop(user.name, None)
+
+
+class MaxInFlight:
+    """The slots of a server: one set for reads, one for writes."""
+
+    __slots__ = ("reading", "writing")
+
+    def __init__(self) -> None:
+        self.reading = RequestSlots(MAX_READS_IN_FLIGHT)
+        self.writing = RequestSlots(MAX_WRITES_IN_FLIGHT)
+
+
+def _too_many_requests() -> TooManyRequests:
+    return TooManyRequests("Too many requests, please try again later.", retry_after_seconds=1)
 
 
 def too_large() -> TooLarge:
@@ -133,10 +131,10 @@ def took_too_long() -> Timeout:
 
 def request_seconds(query: Mapping[str, str]) -> float:
     """The time a request may take: its `timeout` parameter, within the server's limit."""
-    asked = query.get("timeout")
-    if not asked:
+    requested = query.get("timeout")
+    if not requested:
         return REQUEST_SECONDS
-    seconds = _duration_seconds(asked)
+    seconds = _duration_seconds(requested)
     return seconds if 0 < seconds < REQUEST_SECONDS else REQUEST_SECONDS
 
 

@@ -188,7 +188,7 @@ AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class AccessReviews:
-    """Handles all reviews."""
+    """The handlers of all review resources."""
 
     authenticator: Authenticator
     authorizer: Authorizer
@@ -197,7 +197,7 @@ class AccessReviews:
     def handlers(self) -> Mapping[tuple[str, str], Handler]:
         """The handlers by resource and subresource."""
         return {
-            (f"selfsubjectreviews.{AUTHENTICATION}", ""): self.who_am_i,
+            (f"selfsubjectreviews.{AUTHENTICATION}", ""): self.self_subject_review,
             (f"tokenreviews.{AUTHENTICATION}", ""): self.token,
             (f"subjectaccessreviews.{AUTHORIZATION}", ""): self.access,
             (f"localsubjectaccessreviews.{AUTHORIZATION}", ""): self.access,
@@ -205,15 +205,15 @@ class AccessReviews:
             (f"selfsubjectrulesreviews.{AUTHORIZATION}", ""): self.rules,
         }
 
-    async def who_am_i(self, request: ApiRequest) -> ApiResponse:
-        """Answers a SelfSubjectReview."""
+    async def self_subject_review(self, request: ApiRequest) -> ApiResponse:
+        """Answers a SelfSubjectReview: the user that sent it."""
         review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         metadata = {"creationTimestamp": format_time(self.clock.now())}
         status = {"userInfo": _user_document(request.user)}
         return review.answer(_type(review.document) | {"metadata": metadata, "status": status})
 
     async def token(self, request: ApiRequest) -> ApiResponse:
-        """Answers a TokenReview."""
+        """Answers a TokenReview: whether a token is valid, and whose it is."""
         review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         spec = review.document["spec"]
         token = spec.get("token", "")
@@ -234,13 +234,13 @@ class AccessReviews:
             # Upstream's error has no kind here, and its message shows that.
             raise errors_invalid("", AUTHORIZATION, "", errors)
         spec = review.document["spec"]
-        asked = access_review_spec(request.user if kind == "SelfSubjectAccessReview" else subject_of(spec), spec)
-        decision = self.authorizer.decide(asked.review)
-        status = {"allowed": decision.allowed, "reason": decision.reason, "evaluationError": asked.problem}
+        review_spec = access_review_spec(request.user if kind == "SelfSubjectAccessReview" else subject_of(spec), spec)
+        decision = self.authorizer.decide(review_spec.review)
+        status = {"allowed": decision.allowed, "reason": decision.reason, "evaluationError": review_spec.problem}
         return review.answer(review.document | {"status": status})
 
     async def rules(self, request: ApiRequest) -> ApiResponse:
-        """Answers a SelfSubjectRulesReview."""
+        """Answers a SelfSubjectRulesReview: the rules of the user in a namespace."""
         review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         namespace = review.document["spec"].get("namespace", "")
         if not namespace:

@@ -35,18 +35,18 @@ def check_binding(binding: Document) -> None:
         raise BadRequest(aggregate_text(errors))
 
 
-def bound(pod: Document, binding: Document, now: str) -> Document:
+def assign_node(pod: Document, binding: Document, now: str) -> Document:
     """Assigns the pod to the Binding's node; Conflict if the pod has a node, is being deleted, or has scheduling gates."""
     metadata, wanted = pod["metadata"], binding["metadata"]
     name, spec = metadata["name"], pod["spec"]
-    if why := _obstacle(pod, wanted):
+    if why := _failed_precondition(pod, wanted):
         raise failures.conflict(PODS, name, why)
     if metadata.get("deletionTimestamp") is not None:
-        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):
-        raise _refused(name, f"pod {name} is already assigned to node {go_quote(spec['nodeName'])}")
+        raise _binding_conflict(name, f"pod {name} is already assigned to node {go_quote(spec['nodeName'])}")
     if spec.get("schedulingGates"):
-        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+        raise _binding_conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
     changed = with_metadata(
         pod,
         annotations={**metadata.get("annotations", {}), **(wanted.get("annotations") or {})} or None,
@@ -71,16 +71,16 @@ def with_condition(conditions: list[Document], condition: Document, now: str) ->
     return [new if one is old else one for one in conditions]
 
 
-def _obstacle(pod: Document, wanted: Document) -> str:
+def _failed_precondition(pod: Document, wanted: Document) -> str:
     """The message for the first precondition of the Binding that the pod does not meet."""
     for name, title in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        asked, current = wanted.get(name), pod["metadata"][name]
-        if asked and asked != current:
-            return f"Precondition failed: {title} in precondition: {asked}, {title} in object meta: {current}"
+        expected, current = wanted.get(name), pod["metadata"][name]
+        if expected and expected != current:
+            return f"Precondition failed: {title} in precondition: {expected}, {title} in object meta: {current}"
     return ""
 
 
-def _refused(name: str, why: str) -> Conflict:
+def _binding_conflict(name: str, why: str) -> Conflict:
     return failures.conflict(PODS, name, why, subresource="binding")
 
 
@@ -106,7 +106,7 @@ async def bind_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
         check_binding(admitted)
         if existing is None:
             raise not_found(PODS, name)
-        return in_order(bound(existing.document, admitted, scope.now()))
+        return in_order(assign_node(existing.document, admitted, scope.now()))
 
     key = StoreKey(PODS.group_resource, request.namespace, name)
     if write.options.dry_run:

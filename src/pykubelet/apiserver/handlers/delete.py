@@ -22,7 +22,7 @@ from pykubelet.api.times import format_time, parse_time
 from pykubelet.apiserver import errors
 from pykubelet.apiserver import errors as failures
 from pykubelet.apiserver.errors import conflict
-from pykubelet.apiserver.handlers.get import page_of
+from pykubelet.apiserver.handlers.get import list_page
 from pykubelet.apiserver.handlers.options import (
     Query,
     WriteOptions,
@@ -275,12 +275,12 @@ def decide_namespace_deletion(
 ) -> DeletionDecision:
     """Decides what a deletion does to a namespace."""
     metadata = namespace["metadata"]
-    for name, asked, current in (
+    for name, expected, current in (
         ("UID", options.uid, metadata["uid"]),
         ("ResourceVersion", options.resource_version, metadata["resourceVersion"]),
     ):
-        if asked is not None and asked != current:
-            why = f"Precondition failed: {name} in precondition: {asked}, {name} in object meta: {current}"
+        if expected is not None and expected != current:
+            why = f"Precondition failed: {name} in precondition: {expected}, {name} in object meta: {current}"
             raise conflict(served.resource, metadata["name"], why)
     if metadata.get("deletionTimestamp") is None:
         return DeletionDecision("mark", _ending(options, namespace, now))
@@ -330,14 +330,14 @@ async def delete_object(
     scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool = True
 ) -> tuple[DeletionDecision, StoreEntry | None]:
     """Deletes an object as the options say; returns the stored entry if the object was marked. NotFound if it does not exist."""
-    deciding = _DeleteDecision(scope, request, options, admit=admit)
+    decide = _DeleteDecision(scope, request, options, admit=admit)
     key = key_of(request.served, request.namespace, request.name)
     if options.dry_run:
-        deciding(scope.store.newest(key))
-        assert deciding.verdict is not None
-        return deciding.verdict, None
-    entry = await scope.store.write(key, deciding)
-    done = deciding.verdict
+        decide(scope.store.newest(key))
+        assert decide.decision is not None
+        return decide.decision, None
+    entry = await scope.store.write(key, decide)
+    done = decide.decision
     assert done is not None
     if done.action not in _MARKING:
         return done, None
@@ -364,7 +364,7 @@ async def delete_collection(scope: RequestScope, request: ApiRequest) -> ApiResp
     chosen = object_selector(listing.labels, listing.fields, served)
     options = await decode_in_thread(request, delete_options, request.body, request.content_type, request.query)
     _warn(request, options)
-    page = page_of(scope.store, served, request.namespace, listing, chosen)
+    page = list_page(scope.store, served, request.namespace, listing, chosen)
     for entry in page.entries:
         one = replace(request, verb="delete", namespace=entry.key.namespace, name=entry.key.name)
         try:
@@ -381,7 +381,7 @@ class _DeleteDecision:
 
     def __init__(self, scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool) -> None:
         self._scope, self._request, self._options, self._admit = scope, request, options, admit
-        self.verdict: DeletionDecision | None = None
+        self.decision: DeletionDecision | None = None
 
     def __call__(self, existing: StoreEntry | None) -> Document | None:
         served, request = self._request.served, self._request
@@ -397,7 +397,7 @@ class _DeleteDecision:
         if self._admit:
             write = WriteRequest(self._scope, request, WriteOptions(dry_run=self._options.dry_run))
             write.admit("delete", request.name, None, old)
-        self.verdict = decided
+        self.decision = decided
         if decided.action == "remove":
             return None
         return existing.document if decided.action == "keep" else stored_form(served, decided.document)

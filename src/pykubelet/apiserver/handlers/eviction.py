@@ -36,7 +36,7 @@ _EVICTED = {
 }
 
 
-def disrupts_nothing(pod: Document) -> bool:
+def needs_no_budget(pod: Document) -> bool:
     """Whether an eviction needs no budget: the pod does not run, or is being deleted already."""
     return pod["status"].get("phase") in _NO_DISRUPTION or "deletionTimestamp" in pod["metadata"]
 
@@ -53,7 +53,7 @@ def budget_of(pod: Document, budgets: Iterable[Document]) -> Document | None:
     return found[0] if found else None
 
 
-def is_unprotected(pod: Document, budget: Document) -> bool:
+def may_evict_unready(pod: Document, budget: Document) -> bool:
     """Whether the budget's unhealthyPodEvictionPolicy lets this unready pod go."""
     if any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ())):
         return False
@@ -65,7 +65,7 @@ def is_unprotected(pod: Document, budget: Document) -> bool:
     return current >= desired > 0
 
 
-def disrupted(budget: Document, pod_name: str, now: str) -> Document:
+def record_disruption(budget: Document, pod_name: str, now: str) -> Document:
     """Records one more disrupted pod in the budget's status; TooManyRequests or Forbidden if it allows none."""
     metadata, status = budget["metadata"], budget.get("status") or {}
     name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
@@ -92,7 +92,7 @@ def disrupted(budget: Document, pod_name: str, now: str) -> Document:
     return {**budget, "status": new}
 
 
-def marked(pod: Document, now: str) -> Document:
+def mark_disrupted(pod: Document, now: str) -> Document:
     """Sets the DisruptionTarget condition of an evicted pod."""
     conditions = with_condition(pod["status"].get("conditions", []), _EVICTED, now)
     return {**pod, "status": {**pod["status"], "conditions": conditions}}
@@ -127,7 +127,7 @@ async def evict_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     options = _options(eviction, write)
     write.admit("create", request.name, eviction, None)
     pod = _newest(scope, request)
-    if not disrupts_nothing(pod):
+    if not needs_no_budget(pod):
         await _ask_budget(scope, request, pod, dry_run=options.dry_run)
     if not options.dry_run:
         options = await _marked(scope, request, options)
@@ -162,13 +162,13 @@ async def _ask_budget(scope: RequestScope, request: ApiRequest, pod: Document, *
     """Records the disruption in the pod's budget; TooManyRequests if the budget allows none."""
     listed = scope.store.list(BUDGETS.group_resource, request.namespace).entries
     budget = budget_of(pod, (entry.document for entry in listed))
-    if budget is None or is_unprotected(pod, budget):
+    if budget is None or may_evict_unready(pod, budget):
         return
 
     def decide(existing: StoreEntry | None) -> Document | None:
         if existing is None:
             return None
-        return in_order(disrupted(existing.document, request.name, scope.now()))
+        return in_order(record_disruption(existing.document, request.name, scope.now()))
 
     key = StoreKey(BUDGETS.group_resource, request.namespace, budget["metadata"]["name"])
     if dry_run:
@@ -185,7 +185,7 @@ async def _marked(scope: RequestScope, request: ApiRequest, options: DeleteOptio
             raise not_found(request.served.resource, request.name)
         pod = existing.document
         check_preconditions(options, pod, request.served)
-        return in_order(marked(pod, scope.now()))
+        return in_order(mark_disrupted(pod, scope.now()))
 
     entry = await scope.store.write(key_of(request.served, request.namespace, request.name), decide)
     assert entry is not None

@@ -19,7 +19,7 @@ from pykubelet.apiserver.handlers.options import (
     list_options,
     object_selector,
     parse_revision,
-    unreadable_revision,
+    revision_error,
 )
 from pykubelet.apiserver.handlers.write import RequestScope
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
@@ -87,16 +87,16 @@ async def get(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """Returns the object at least as new as the requested revision. A subresource such as status returns the whole object."""
     if "export" in request.query:
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-    return ApiResponse(body=served_text(request.served, stored(scope, request).text))
+    return ApiResponse(body=served_text(request.served, stored_entry(scope, request).text))
 
 
-def stored(scope: RequestScope, request: ApiRequest) -> StoreEntry:
+def stored_entry(scope: RequestScope, request: ApiRequest) -> StoreEntry:
     """The stored entry of the requested object; NotFound if there is none."""
     if version := request.query.get("resourceVersion", ""):
         revision = parse_revision(version)
         if revision is None:
             # Upstream sends no reason with this error.
-            raise ApiError(unreadable_revision(version))
+            raise ApiError(revision_error(version))
         if revision > scope.store.revision:
             raise too_large_version(revision, scope.store.revision)
     entry = scope.store.get(key_of(request.served, request.namespace, request.name))
@@ -137,13 +137,13 @@ async def list_objects(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     served = request.served
     options = list_options(request.query)
     chosen = object_selector(options.labels, options.fields, served)
-    page = page_of(scope.store, served, request.namespace, options, chosen)
+    page = list_page(scope.store, served, request.namespace, options, chosen)
     items = b",".join([item_text(served, entry.text) for entry in page.entries])
     body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
     return ApiResponse(body=body)
 
 
-def page_of(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:
+def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:
     """The page of a list that the options ask for."""
     if not served.resource.namespaced:
         namespace = ""
@@ -161,14 +161,14 @@ def page_of(store: Store, served: Kind, namespace: str, options: ListOptions, ch
 
 def _revision(store: Store, options: ListOptions) -> int | None:
     """The revision of the requested snapshot; None for the newest."""
-    asked = parse_revision(options.resource_version)
-    if asked is None:
-        raise BadRequest(f"invalid resource version: {unreadable_revision(options.resource_version)}")
-    if asked > store.revision:
-        raise too_large_version(asked, store.revision)
+    revision = parse_revision(options.resource_version)
+    if revision is None:
+        raise BadRequest(f"invalid resource version: {revision_error(options.resource_version)}")
+    if revision > store.revision:
+        raise too_large_version(revision, store.revision)
     exact = options.resource_version_match == EXACT
-    legacy = not options.resource_version_match and options.limit > 0 and asked > 0
-    return asked if exact or legacy else None
+    legacy = not options.resource_version_match and options.limit > 0 and revision > 0
+    return revision if exact or legacy else None
 
 
 def _snapshot(store: Store, served: Kind, namespace: str, revision: int | None, start: str) -> Snapshot:

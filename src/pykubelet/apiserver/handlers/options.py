@@ -197,7 +197,7 @@ def parse_revision(text: str) -> int | None:
     return number if number < 2**64 else None
 
 
-def unreadable_revision(text: str) -> str:
+def revision_error(text: str) -> str:
     """Go's message for a text that is not a resourceVersion."""
     problem = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
     quoted = go_quote(text)

@@ -108,8 +108,8 @@ def wants_pretty(form: ResponseFormat, query: Mapping[str, str], user_agent: str
     """Whether to indent: as the parameter `pretty` says, else for user agents of people."""
     if form.pretty:
         return True
-    if asked := query.get("pretty"):
-        return asked in _TRUE
+    if pretty := query.get("pretty"):
+        return pretty in _TRUE
     return user_agent.startswith(_HUMAN_AGENTS)
 
 
@@ -221,7 +221,7 @@ def _quoted(text: str) -> str:
 YAML = "application/yaml"
 
 
-def document_reply(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:
+def document_response(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:
     """A document as JSON or YAML."""
     if form.yaml:
         return HttpResponse(code, to_yaml(document).encode(), YAML)
@@ -229,10 +229,10 @@ def document_reply(document: Document, form: ResponseFormat, *, pretty: bool, co
     return HttpResponse(code, indented(text) if pretty else text)
 
 
-def error_reply(error: ApiError, accept: str, query: Mapping[str, str], user_agent: str) -> HttpResponse:
+def status_response(error: ApiError, accept: str, query: Mapping[str, str], user_agent: str) -> HttpResponse:
     """An error as a Status."""
     form = error_form(accept)
-    reply = document_reply(error.to_status(), form, pretty=wants_pretty(form, query, user_agent), code=error.code)
+    reply = document_response(error.to_status(), form, pretty=wants_pretty(form, query, user_agent), code=error.code)
     headers = warning_headers(error.warnings)
     if error.retry_after_seconds is not None:
         headers += (("Retry-After", str(math.ceil(error.retry_after_seconds))),)
@@ -258,7 +258,7 @@ def plain_lines(events: Iterable[SerializedEvent]) -> bytes:
     return b"".join(parts)
 
 
-def shown_lines(shown: Shown) -> Lines:
+def converted_lines(shown: Shown) -> Lines:
     """Encodes events with converted objects; the Status of an ERROR event stays as it is."""
 
     def lines(events: Iterable[SerializedEvent]) -> bytes:
@@ -289,18 +289,18 @@ def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pre
     return ResponseView(form, pretty, served, query.get("includeObject", ""))
 
 
-def takes_long(answer: ApiResponse, view: ResponseView) -> bool:
+def is_slow_to_encode(answer: ApiResponse, view: ResponseView) -> bool:
     """Whether encoding the response takes long enough to run in a thread."""
     is_as_stored = not (view.form.kind or view.form.yaml or view.pretty)
     return not is_as_stored and isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
 
 
-def answer_reply(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
+def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
     """Encodes the response of a handler."""
     form = view.form
     if form.kind or form.yaml:
         document = _shown(answer.document, view, now(), headers=True) if form.kind else answer.document
-        reply = document_reply(document, form, pretty=view.pretty, code=answer.code)
+        reply = document_response(document, form, pretty=view.pretty, code=answer.code)
     else:
         text = answer.text
         reply = HttpResponse(answer.code, indented(text) if view.pretty else text)
@@ -319,7 +319,7 @@ def watch_lines(view: ResponseView, now: Now) -> Lines:
         headers = False
         return encode(document)
 
-    return shown_lines(shown)
+    return converted_lines(shown)
 
 
 def _shown(document: Document, view: ResponseView, now: datetime, *, headers: bool) -> Document:

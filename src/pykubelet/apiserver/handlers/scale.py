@@ -17,7 +17,7 @@ from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver import errors
 from pykubelet.apiserver.fieldmanager.fieldmanager import apply, record
 from pykubelet.apiserver.fieldmanager.managedfields import parent_owners, replicas_path, scale_owners
-from pykubelet.apiserver.handlers.get import stored
+from pykubelet.apiserver.handlers.get import stored_entry
 from pykubelet.apiserver.handlers.options import APPLY_PATCH, write_options
 from pykubelet.apiserver.handlers.patch import Patch, patch_type_of, read_configuration, read_patch
 from pykubelet.apiserver.handlers.update import ObjectUpdate, update_strategy
@@ -36,7 +36,7 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 async def scale(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """Serves get, update and patch of the scale subresource."""
     if request.verb == "get":
-        live = served_document(request.served, stored(scope, request))
+        live = served_document(request.served, stored_entry(scope, request))
         return ApiResponse(body=encode(scale_of(live, request.served.scale)))
     if request.verb == "update":
         write = WriteRequest(scope, request, write_options(request.query, "UpdateOptions"))
@@ -67,7 +67,7 @@ async def _update_scale(write: WriteRequest, change: Callable[[Document], Docume
         owners = parent_owners(
             entries, new["metadata"].get("managedFields") or (), api_version=served.resource.api_version, path=path
         )
-        return update.change(with_metadata(scaled(live, new, served.scale), managedFields=owners or None), live)
+        return update.change(with_metadata(set_replicas(live, new, served.scale), managedFields=owners or None), live)
 
     response = await update.commit(decide)
     return replace(response, body=scale_of(response.document, served.scale))
@@ -142,12 +142,11 @@ def scale_of(document: Document, paths: ScalePaths) -> Document:
 
 
 def scale_errors(scale: Document) -> list[FieldError]:
-    """Validates a Scale."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     return metadata_errors(scale["metadata"]) + nonnegative_errors(replicas, "spec.replicas")
 
 
-def scaled(document: Document, scale: Document, paths: ScalePaths) -> Document:
+def set_replicas(document: Document, scale: Document, paths: ScalePaths) -> Document:
     """Sets the object's replicas to the Scale's; the Scale's resourceVersion is a precondition."""
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     changed = _with(document, paths.replicas.split("."), replicas)

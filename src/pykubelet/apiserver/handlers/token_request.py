@@ -37,7 +37,7 @@ _MAX_SECONDS = 2**32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequests:
-    """Handles `serviceaccounts/token`."""
+    """The handler of the subresource `serviceaccounts/token`."""
 
     tokens: ServiceAccountTokens
     store: Store

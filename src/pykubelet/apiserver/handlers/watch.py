@@ -23,7 +23,7 @@ from pykubelet.apiserver.handlers.options import (
     list_options,
     object_selector,
     parse_revision,
-    unreadable_revision,
+    revision_error,
 )
 from pykubelet.apiserver.handlers.write import RequestScope
 from pykubelet.apiserver.request import ApiRequest, SerializedEvent, WatchStream
@@ -72,7 +72,7 @@ class WatchFilter:
         return stored is not None and self.selection.matches(served_form(self.served, stored), self.served)
 
 
-def bookmark(served: Kind, revision: int, *, ends_initial_events: bool = False) -> SerializedEvent:
+def bookmark_event(served: Kind, revision: int, *, ends_initial_events: bool = False) -> SerializedEvent:
     """A BOOKMARK event: an object that has only the watch's current revision."""
     empty = schema_of(served.definition).empty if served.definition else {}
     metadata: Document = {"resourceVersion": str(revision)}
@@ -83,7 +83,7 @@ def bookmark(served: Kind, revision: int, *, ends_initial_events: bool = False) 
     return SerializedEvent("BOOKMARK", encode(in_order(document)))
 
 
-def failure(error: ApiError) -> SerializedEvent:
+def error_event(error: ApiError) -> SerializedEvent:
     """The ERROR event that ends a watch."""
     kind: Literal["ERROR"] = "ERROR"
     return SerializedEvent(kind, encode(error.to_status()))
@@ -131,7 +131,7 @@ def _plan(request: ApiRequest) -> _Plan:
     revision = parse_revision(options.resource_version)
     if revision is None:
         # Upstream sends no reason with this error.
-        raise ApiError(unreadable_revision(options.resource_version))
+        raise ApiError(revision_error(options.resource_version))
     chosen = object_selector(options.labels, options.fields, served)
     return _Plan(
         WatchFilter(
@@ -162,7 +162,7 @@ async def _events(store: Store, plan: _Plan) -> Batches:
             for start in range(0, len(events), AT_ONCE):
                 yield tuple(events[start : start + AT_ONCE])
             if plan.bookmarks:
-                yield (bookmark(plan.view.served, after, ends_initial_events=True),)
+                yield (bookmark_event(plan.view.served, after, ends_initial_events=True),)
         elif plan.revision == 0:
             after = store.revision
         async with store.watch(collection_of(plan.view.served), after) as changes:
@@ -170,9 +170,9 @@ async def _events(store: Store, plan: _Plan) -> Batches:
                 if events := [event for change in batch.changes if (event := plan.view.event(change)) is not None]:
                     yield tuple(events)
                 elif not batch.changes:
-                    yield (bookmark(plan.view.served, batch.revision),)
+                    yield (bookmark_event(plan.view.served, batch.revision),)
     except ApiError as error:
-        yield (failure(error),)
+        yield (error_event(error),)
 
 
 async def _timed(changes: ChangeWatch, ends_at: float, *, bookmarks: bool) -> AsyncGenerator[ChangeBatch, None]:

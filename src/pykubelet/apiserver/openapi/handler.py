@@ -26,7 +26,7 @@ _EXTENSION = "x-"
 
 
 def v2_protobuf(document: Document) -> bytes:
-    """Encodes an `openapi.v2.Document`."""
+    """Encodes a document as the protobuf message `openapi.v2.Document`."""
     return _message(document, _DOCUMENT)
 
 

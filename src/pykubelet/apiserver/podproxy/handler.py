@@ -80,7 +80,7 @@ _CONNECTION = re.compile(rb"\r\n(?:connection|keep-alive):[^\r\n]*", re.IGNORECA
 
 def request_head(target: ProxyTarget, method: str, headers: Sequence[tuple[str, str]], body_bytes: int) -> bytes:
     """The request line and headers for the next hop; without an upgrade the connection closes after the response."""
-    upgrade = asked_upgrade(headers)
+    upgrade = requested_upgrade(headers)
     lines = [f"{method} {target.path} HTTP/1.1", f"Host: {_host(target)}"]
     lines += [f"{name}: {value}" for name, value in headers if _goes_on(name.lower())]
     lines += ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
@@ -97,20 +97,20 @@ def _host(target: ProxyTarget) -> str:
     return f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
 
 
-def asked_upgrade(headers: Sequence[tuple[str, str]]) -> str:
+def requested_upgrade(headers: Sequence[tuple[str, str]]) -> str:
     """The protocol of a requested upgrade; empty if there is none."""
     if not any(name.lower() == "connection" and "upgrade" in value.lower() for name, value in headers):
         return ""
     return next((value for name, value in headers if name.lower() == "upgrade"), "")
 
 
-def answer_code(head: bytes) -> int:
+def status_code(head: bytes) -> int:
     """The status code of a response head; 0 if it is not HTTP."""
     found = _CODE.match(head)
     return int(found[1]) if found else 0
 
 
-def answer_bytes(head: bytes) -> int | None:
+def body_length(head: bytes) -> int | None:
     """The length of the response body; None if it ends with the connection."""
     found = _LENGTH.search(head)
     return int(found[1]) if found else None
@@ -121,12 +121,12 @@ def is_chunked(head: bytes) -> bool:
     return _CHUNKED.search(head) is not None
 
 
-def last_head(head: bytes) -> bytes:
+def closing_head(head: bytes) -> bytes:
     """The response head with `Connection: close`."""
     return _CONNECTION.sub(b"", head[:-2]) + b"Connection: close\r\n\r\n"
 
 
-MOST_BYTES = 50_000
+MAX_ERROR_BYTES = 50_000
 """The maximum length of a node's error text."""
 
 _OWN_WORDS: dict[int, tuple[type[ApiError], str]] = {
@@ -173,7 +173,7 @@ def log_error(code: int, text: str, pod_name: str) -> ApiError:
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
 # Upstream's timeout for reading a response that is not an upgrade.
-WORDS_SECONDS = 10.0
+ERROR_TEXT_SECONDS = 10.0
 
 PROXIED = (
     *(("pods", name) for name in ("log", "exec", "attach", "portforward", "proxy")),
@@ -239,7 +239,7 @@ class NodeProxy:
             head = await server.reader.readuntil(b"\r\n\r\n")
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             raise _unreachable(target, str(error)) from error
-        if not answer_code(head):
+        if not status_code(head):
             raise _unreachable(target, "the answer is not HTTP")
         return head
 
@@ -261,11 +261,11 @@ def _unreachable(target: ProxyTarget, why: str) -> ServiceUnavailable:
 async def splice(client: StreamPair, server: StreamPair, head: bytes, *, changed: bool) -> None:
     """Copies a response back, and in both directions after an upgrade; then closes both connections."""
     try:
-        client.writer.write(head if changed else last_head(head))
+        client.writer.write(head if changed else closing_head(head))
         async with asyncio.TaskGroup() as group:
             ways = [
                 group.create_task(_carry(client.reader, server.writer if changed else None)),
-                group.create_task(_carry(server.reader, client.writer, None if changed else answer_bytes(head))),
+                group.create_task(_carry(server.reader, client.writer, None if changed else body_length(head))),
             ]
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             for way in ways:
@@ -288,17 +288,17 @@ async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter | None
         return  # the other side closed the connection
 
 
-async def short_text(source: asyncio.StreamReader, head: bytes, most_bytes: int) -> str:
+async def read_error_text(source: asyncio.StreamReader, head: bytes, most_bytes: int) -> str:
     """The start of a response body as text, up to a size and a time limit."""
     body = bytearray()
     with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
-        async with asyncio.timeout(WORDS_SECONDS):
+        async with asyncio.timeout(ERROR_TEXT_SECONDS):
             if is_chunked(head):
                 while len(body) < most_bytes and (size := int((await source.readline()).partition(b";")[0], 16)) > 0:
                     body += await source.readexactly(min(size, most_bytes - len(body)))
                     await source.readline()
             else:
-                length = answer_bytes(head)
+                length = body_length(head)
                 wanted = most_bytes if length is None else min(length, most_bytes)
                 while len(body) < wanted and (data := await source.read(wanted - len(body))):
                     body += data
@@ -320,7 +320,7 @@ class UpgradeAwareHandler:
         is_log = call.subresource == "log"
         # The server itself requests the log, so the client's headers do not apply.
         headers = () if is_log else tuple(request.headers.items())
-        upgrades = bool(asked_upgrade(headers))
+        upgrades = bool(requested_upgrade(headers))
         if call.subresource in UPGRADED and not upgrades:
             raise BadRequest("Upgrade request required")
         body = await read_body(request, limits.MAX_BODY_BYTES)
@@ -329,9 +329,9 @@ class UpgradeAwareHandler:
             head = await self._proxy.ask(
                 target, server, request_head(target, request.method, headers, len(body)) + body
             )
-            code = answer_code(head)
+            code = status_code(head)
             if is_log and is_log_error(code):
-                raise log_error(code, await short_text(server.reader, head, MOST_BYTES), call.name)
+                raise log_error(code, await read_error_text(server.reader, head, MAX_ERROR_BYTES), call.name)
             if upgrades and code != 101 and code < 400:
                 raise ApiError(f"invalid upgrade response: status code {code}")
             await splice(StreamPair(*hijack(request)), server, head, changed=upgrades and code == 101)

@@ -44,12 +44,12 @@ def log_target(pod: Document, node: Document | None, query: Query) -> ProxyTarge
     container = _container(pod, _first(query, "container"))
     if not pod["spec"].get("nodeName"):
         return None
-    asked = [(name, "true") for name in ("follow", "previous", "timestamps") if _is_true(query, name)]
-    asked += [(name, str(number)) for name, number in numbers.items()]
-    asked += [(name, value) for name, value in query if name == "sinceTime" and value]
+    parameters = [(name, "true") for name in ("follow", "previous", "timestamps") if _is_true(query, name)]
+    parameters += [(name, str(number)) for name, number in numbers.items()]
+    parameters += [(name, value) for name, value in query if name == "sinceTime" and value]
     stream = _first(query, "stream")
-    asked += [("stream", stream)] if stream and stream != "All" else []
-    return _on_node(pod, node, ("containerLogs", container), asked)
+    parameters += [("stream", stream)] if stream and stream != "All" else []
+    return _on_node(pod, node, ("containerLogs", container), parameters)
 
 
 def stream_target(pod: Document, node: Document | None, subresource: str, query: Query) -> ProxyTarget:
@@ -151,11 +151,11 @@ def _container(pod: Document, name: str) -> str:
 
 
 def _log_numbers(query: Query, pod_name: str) -> dict[str, int]:
-    asked = dict(reversed(query))
-    found = {name: integer(asked, name) for name in _LOG_NUMBERS if asked.get(name)}
+    parameters = dict(reversed(query))
+    found = {name: integer(parameters, name) for name in _LOG_NUMBERS if parameters.get(name)}
     errors: list[FieldError] = []
     for name, least in _LOG_NUMBERS.items():
-        if name == "sinceSeconds" and name in found and asked.get("sinceTime"):
+        if name == "sinceSeconds" and name in found and parameters.get("sinceTime"):
             errors.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
         elif found.get(name, least) < least:
             problem = "must be greater than 0" if least else "must be greater than or equal to 0"

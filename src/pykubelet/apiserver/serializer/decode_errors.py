@@ -40,8 +40,8 @@ def time_error(text: str, *, micro: bool = False) -> str | None:
     """Go's message for a text that is not an RFC 3339 time (with six fractional digits for `micro`); None if it is one."""
     fraction = (".000000", r"[.,]\d{6}") if micro else ("", r"([.,]\d+)?")
     rest, quoted = text, go_quote(text)
-    for shown, looks, name, bounds in (*_PARTS, (*fraction, "", range(0)), ("Z07:00", _ZONE, "", range(0))):
-        found = re.match(looks, rest, re.ASCII)
+    for shown, pattern, name, bounds in (*_PARTS, (*fraction, "", range(0)), ("Z07:00", _ZONE, "", range(0))):
+        found = re.match(pattern, rest, re.ASCII)
         if found is None:
             layout = _MICRO_LAYOUT if micro else _LAYOUT
             return f"parsing time {quoted} as {go_quote(layout)}: cannot parse {go_quote(rest)} as {go_quote(shown)}"
@@ -80,7 +80,7 @@ def fatal_error(document: Any, definition: str, findings: Sequence[StrictDecodin
     """Go's message for the first value of the wrong type; None if there is none."""
     places = [_place(document, definition, found.path) for found in findings if not found.at_key]
     first = next((place for place in places if place.field.type in _IMMEDIATE), places[0] if places else None)
-    return None if first is None else first.complaint()
+    return None if first is None else first.message()
 
 
 def conversion_error(document: Any, definition: str, findings: Sequence[StrictDecodingError]) -> str | None:
@@ -109,7 +109,7 @@ class _FieldPosition(NamedTuple):
     struct: str
     stack: tuple[str, ...]
 
-    def complaint(self) -> str:
+    def message(self) -> str:
         value, kind = self.value, self.field.type
         if kind == "bytes" and type(value) is str:
             return f"illegal base64 data at input byte {_bad_base64(value)}"
@@ -125,9 +125,9 @@ class _FieldPosition(NamedTuple):
     def unconvertible(self) -> str:
         value, kind = self.value, self.field.type
         if kind in _IMMEDIATE:
-            return _NO_FIELD.sub("Go value", self.complaint())
+            return _NO_FIELD.sub("Go value", self.message())
         if kind == "bytes" and type(value) is str:
-            return f"error decoding from json: {self.complaint()}"
+            return f"error decoding from json: {self.message()}"
         shown = _GO_KINDS[type(value)]
         match kind:
             case "ref":

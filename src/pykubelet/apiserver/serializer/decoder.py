@@ -34,7 +34,7 @@ JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.
 _SHOWN_BYTES = 30
 _INTERNAL_PACKAGES = {"": "core", "events": "core"}
 _TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
-Words = Callable[[Any, str, list[StrictDecodingError]], str | None]
+Describe = Callable[[Any, str, list[StrictDecodingError]], str | None]
 _VALUE_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
 
 
@@ -91,7 +91,7 @@ def check_types(document: Document, expected: ExpectedKind) -> list[str]:
 
 
 def type_problems(
-    document: Document, expected: ExpectedKind, words: Words = fatal_error
+    document: Document, expected: ExpectedKind, describe: Describe = fatal_error
 ) -> tuple[str | None, list[str]]:
     """Go's message for the first value of the wrong type, and the unknown fields."""
     definition = expected.definition
@@ -99,7 +99,7 @@ def type_problems(
     if not findings:
         return None, []
     # Only the metadata of a custom resource has a definition, the same as that of any kind.
-    return words(document, definition or "core.v1.ConfigMap", findings), unknown_fields(findings)
+    return describe(document, definition or "core.v1.ConfigMap", findings), unknown_fields(findings)
 
 
 def warnings_of(problems: list[str], validation: str, expected: ExpectedKind) -> tuple[str, ...]:
@@ -179,13 +179,13 @@ def _duplicates(text: str) -> list[str]:
 def _in_order_of_text(unknown: list[str], body: bytes) -> list[str]:
     """The messages for unknown and repeated fields in Go's order; Go does not descend into unknown fields."""
     found: dict[str, None] = {}
-    complaints = frozenset(unknown)
+    messages = frozenset(unknown)
     within = "\0"
     for parts, is_repeated in _keys(body.decode("utf-8", "replace")):
         path = path_text(parts)
-        complaint = f'unknown field "{path}"'
-        if complaint in complaints:
-            found[complaint] = None
+        message = f'unknown field "{path}"'
+        if message in messages:
+            found[message] = None
             within = path
         elif is_repeated and not path.startswith((f"{within}.", f"{within}[")):
             found[f'duplicate field "{path}"'] = None

@@ -25,14 +25,14 @@ class BackupWriter:
 
     async def run(self, ready: asyncio.Event) -> None:
         """Waits for signals until cancelled."""
-        asked, loop = asyncio.Event(), asyncio.get_running_loop()
+        requested, loop = asyncio.Event(), asyncio.get_running_loop()
         # Only a loop in the main thread receives signals; elsewhere, call `DurableStore.backup`.
         with suppress(ValueError, RuntimeError):
-            loop.add_signal_handler(signal.SIGUSR1, asked.set)
+            loop.add_signal_handler(signal.SIGUSR1, requested.set)
         ready.set()
         while True:
-            await asked.wait()
-            asked.clear()
+            await requested.wait()
+            requested.clear()
             await self._write()
 
     async def _write(self) -> None:

@@ -29,10 +29,10 @@ from pykubelet.apiserver.storage.interfaces import (
     WriteDecision,
 )
 from pykubelet.apiserver.storage.sqlite import StoreFile
-from pykubelet.apiserver.storage.watch_cache import Moment, PastChange, StoreMemory, StoreWatch, Watches, restored
+from pykubelet.apiserver.storage.watch_cache import Moment, PastChange, StoreMemory, StoreWatch, Watches, restore
 
 
-def revised(key: StoreKey, before: StoreEntry | None, document: Document, revision: int) -> StoreEntry | None:
+def next_entry(key: StoreKey, before: StoreEntry | None, document: Document, revision: int) -> StoreEntry | None:
     """The entry to store at `revision`; None if the document equals the stored one apart from resourceVersion.
 
     As upstream's GuaranteedUpdate, a write that changes nothing is answered without writing.
@@ -140,8 +140,8 @@ class DurableStore:
         """Changes of a collection after a revision; raises Expired on entering if they are compacted."""
         return StoreWatch(self._watches, collection, after)
 
-    def listen(self, collection: str, heard: Callable[[StoreChange], None]) -> None:
-        self._watches.listen(collection, heard)
+    def listen(self, collection: str, callback: Callable[[StoreChange], None]) -> None:
+        self._watches.listen(collection, callback)
 
     async def write(self, key: StoreKey, decide: WriteDecision) -> StoreEntry | None:
         """Decides on the newest state, commits, returns the entry."""
@@ -156,7 +156,7 @@ class DurableStore:
                 await pending.durable()
             raise
         revision = self._assigned + 1
-        after = None if document is None else revised(key, newest, document, revision)
+        after = None if document is None else next_entry(key, newest, document, revision)
         if after is None and (document is not None or newest is None):
             if pending is not None:
                 await pending.durable()
@@ -268,7 +268,7 @@ def _load(path: Path, settings: StoreSettings, now: Moment) -> tuple[StoreFile, 
     try:
         keys = [] if settings.key_file is None else read_keys(settings.key_file)
         meta = file.meta()
-        memory = restored(
+        memory = restore(
             file.rows(), meta, settings, now=now, decrypt=EncryptionTransformer(keys, settings.encrypted).decrypt
         )
         if settings.key_file is not None and not keys:

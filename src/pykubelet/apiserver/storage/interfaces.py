@@ -116,8 +116,8 @@ store sets metadata.resourceVersion.
 class CommitFeed(Protocol):
     """Reports changes as they are committed, for indexes that must never be stale."""
 
-    def listen(self, collection: str, heard: Callable[[StoreChange], None]) -> None:
-        """Calls `heard` for each change of a collection, in order, before its writer, readers or watchers see it.
+    def listen(self, collection: str, callback: Callable[[StoreChange], None]) -> None:
+        """Calls `callback` for each change of a collection, in order, before its writer, readers or watchers see it.
 
         Runs on the event loop's thread while the store is open; it must be quick and must not raise.
         """

@@ -251,7 +251,7 @@ class Moment:
 Decrypt = Callable[[StoreKey, bytes], bytes]
 
 
-def restored(
+def restore(
     rows: Iterable[StoreRow], meta: StoreMeta, settings: StoreSettings, *, now: Moment, decrypt: Decrypt
 ) -> StoreMemory:
     """Builds the memory from the rows, oldest first."""
@@ -353,7 +353,6 @@ class StoreWatch:
         self.wake()
 
     def wake(self) -> None:
-        """Wakes the reader."""
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
@@ -373,14 +372,13 @@ class Watches:
         self._watches.setdefault(collection, set()).add(watch)
 
     def leave(self, watch: StoreWatch, collection: str) -> None:
-        """Removes a watch."""
         watches = self._watches[collection]
         watches.discard(watch)
         if not watches:
             del self._watches[collection]
 
-    def listen(self, collection: str, heard: Callable[[StoreChange], None]) -> None:
-        self._listeners.setdefault(collection, []).append(heard)
+    def listen(self, collection: str, callback: Callable[[StoreChange], None]) -> None:
+        self._listeners.setdefault(collection, []).append(callback)
 
     def has_audience(self, collection: str) -> bool:
         """Whether a collection has watches or listeners."""
@@ -388,10 +386,10 @@ class Watches:
 
     def publish(self, collection: str, changes: Sequence[StoreChange]) -> None:
         """Hands changes to the listeners and watches of a collection; history and revision are up to date already."""
-        for heard in self._listeners.get(collection, ()):
+        for callback in self._listeners.get(collection, ()):
             for change in changes:
                 try:
-                    heard(change)
+                    callback(change)
                 except Exception as error:  # noqa: BLE001  the others, and the writer, must hear of it all the same
                     log.error("a listener failed", error=error, collection=collection, revision=change.revision)
         shared = tuple(changes)
@@ -419,7 +417,7 @@ class ChangeTracker:
         self._store = store
         self._changed: dict[StoreKey, None] = {}
         for collection in collections:
-            store.listen(collection, self._hear)
+            store.listen(collection, self._on_change)
             self._changed.update((entry.key, None) for entry in store.list(collection).entries)
 
     def __bool__(self) -> bool:
@@ -432,5 +430,5 @@ class ChangeTracker:
             key, _ = self._changed.popitem()
             yield key, self._store.get(key)
 
-    def _hear(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         self._changed[change.key] = None

@@ -10,7 +10,7 @@ from unit.apiserver.fieldmanager.trees import flat
 
 from pykubelet.apiserver.fieldmanager.fieldmanager import keep_times, record
 from pykubelet.apiserver.fieldmanager.fieldpath import FieldTree
-from pykubelet.apiserver.fieldmanager.managedfields import read_owners, written
+from pykubelet.apiserver.fieldmanager.managedfields import managed_fields, read_owners
 from pykubelet.apiserver.fieldmanager.typeconverter import DEDUCED, structural_schema
 
 FIRST, THEN = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -238,7 +238,7 @@ def test_whatever_a_client_sends_as_owners_the_result_reads(sent: Any) -> None:
     """Nothing breaks the record, and what comes out of it are owners."""
     live = recorded(config_map({"x": "1"}))
     entries = recorded(config_map({"x": "1"}, managedFields=sent), live)["metadata"].get("managedFields")
-    assert entries is None or written(read_owners(entries)) == entries
+    assert entries is None or managed_fields(read_owners(entries)) == entries
 
 
 @settings(max_examples=80)

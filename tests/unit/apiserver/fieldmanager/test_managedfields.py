@@ -10,12 +10,12 @@ from pykubelet.apiserver.fieldmanager.fieldpath import FieldsError
 from pykubelet.apiserver.fieldmanager.managedfields import (
     ManagerFields,
     ManagerIdentifier,
-    capped,
+    cap_updaters,
+    managed_fields,
     manager_name,
     owner_id,
     read_owners,
     stored_owners,
-    written,
 )
 
 ENTRY = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}}
@@ -87,7 +87,7 @@ def test_written_sorts_appliers_first_then_by_time_and_name() -> None:
         ManagerIdentifier("late", "Apply", "", ""): ManagerFields({}, "v1", "2026-01-03T00:00:00Z"),
         ManagerIdentifier("none", "Update", "v1", "scale"): ManagerFields({}, "v1"),
     }
-    entries = written(owners)
+    entries = managed_fields(owners)
     assert [(entry["manager"], entry.get("subresource")) for entry in entries] == [
         ("late", None),
         ("none", "scale"),
@@ -110,8 +110,8 @@ def updaters(*versions: str) -> dict[ManagerIdentifier, ManagerFields]:
 
 def test_capped_joins_the_oldest_of_each_version() -> None:
     """From the eleventh on, the two oldest are one, with the time of the younger."""
-    assert capped(updaters(*["v1"] * 10)) == updaters(*["v1"] * 10)
-    left = capped(updaters("v1", "v2", *["v1"] * 10))
+    assert cap_updaters(updaters(*["v1"] * 10)) == updaters(*["v1"] * 10)
+    left = cap_updaters(updaters("v1", "v2", *["v1"] * 10))
     ancient = ManagerIdentifier("ancient-changes", "Update", "v1", "")
     assert left[ancient] == ManagerFields({"f:00": {}, "f:02": {}, "f:03": {}}, "v1", "2026-01-01T00:00:03Z")
     assert len(left) == 10
@@ -121,14 +121,14 @@ def test_capped_joins_the_oldest_of_each_version() -> None:
 def test_capped_leaves_what_has_nothing_to_join() -> None:
     """Eleven owners in eleven apiVersions stay eleven."""
     owners = updaters(*(f"v{index}" for index in range(11)))
-    assert capped(owners) == owners
+    assert cap_updaters(owners) == owners
 
 
 def test_capped_goes_on_with_the_ancient_ones() -> None:
     """They take in the next, whether or not they are the oldest."""
     old = ManagerIdentifier("ancient-changes", "Update", "v1", "")
     for time in ("2025-01-01T00:00:00Z", "2026-01-01T00:00:01Z"):
-        left = capped({old: ManagerFields({"f:x": {}}, "v1", time), **updaters(*["v1"] * 10)})
+        left = cap_updaters({old: ManagerFields({"f:x": {}}, "v1", time), **updaters(*["v1"] * 10)})
         assert len(left) == 10
         assert "f:x" in left[old].fields
         assert len(left[old].fields) == 2
@@ -139,7 +139,7 @@ def test_capped_goes_on_with_the_ancient_ones() -> None:
 def test_capped_loses_no_field(versions: list[str]) -> None:
     """However many there are, every field still has its one owner."""
     owners = updaters(*versions)
-    left = capped(owners)
+    left = cap_updaters(owners)
     assert sorted(step for owned in left.values() for step in owned.fields) == sorted(
         step for owned in owners.values() for step in owned.fields
     )

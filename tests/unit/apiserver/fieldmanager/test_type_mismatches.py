@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.fieldmanager.apply import described, type_mismatches
+from pykubelet.apiserver.fieldmanager.apply import mismatch_message, type_mismatches
 from pykubelet.apiserver.fieldmanager.typeconverter import schema_of, structural_schema
 
 POD = schema_of("core.v1.Pod").type
@@ -68,7 +68,7 @@ CUSTOM = structural_schema(
 )
 def test_misfits_of_a_pod_are_told(value: Any, text: str) -> None:
     """Unknown fields, wrong types, keys twice; several as a list."""
-    assert described(list(type_mismatches(value, POD))) == text
+    assert mismatch_message(list(type_mismatches(value, POD))) == text
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_misfits_of_a_pod_are_told(value: Any, text: str) -> None:
 )
 def test_misfits_of_a_custom_resource_are_told(value: Any, text: str) -> None:
     """Sets and keyed lists say why an item has no place in them."""
-    assert described(list(type_mismatches(value, CUSTOM))) == text
+    assert mismatch_message(list(type_mismatches(value, CUSTOM))) == text
 
 
 @pytest.mark.parametrize("value", [{"any": {"x": [1, {"y": None}]}}, {"any": 5}, {"set": None}, {"when": "2026"}])

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import ApiError, Conflict, Forbidden, TooManyRequests
-from pykubelet.apiserver.handlers.binding import bound, with_condition
-from pykubelet.apiserver.handlers.eviction import budget_of, disrupted, disrupts_nothing, is_unprotected
+from pykubelet.apiserver.handlers.binding import assign_node, with_condition
+from pykubelet.apiserver.handlers.eviction import budget_of, may_evict_unready, needs_no_budget, record_disruption
 
 NOW = "2026-01-01T00:00:00Z"
 STATUS = st.fixed_dictionaries(
@@ -41,13 +41,13 @@ def test_budget_gives_what_it_has_and_no_more(status: dict[str, Any]) -> None:
     allowed, is_seen = status.get("disruptionsAllowed", 0), status.get("observedGeneration", 0) >= 1
     if not is_seen or allowed == 0:
         with pytest.raises(TooManyRequests) as refused:
-            disrupted(before, "p", NOW)
+            record_disruption(before, "p", NOW)
         assert refused.value.causes[0]["reason"] == "DisruptionBudget"
     elif allowed < 0:
         with pytest.raises(Forbidden):
-            disrupted(before, "p", NOW)
+            record_disruption(before, "p", NOW)
     else:
-        after = disrupted(before, "p", NOW)["status"]
+        after = record_disruption(before, "p", NOW)["status"]
         assert after["disruptionsAllowed"] == status["disruptionsAllowed"] - 1 >= 0
         assert after["disruptedPods"]["p"] == NOW
         assert ("conditions" in after) == (after["disruptionsAllowed"] == 0)
@@ -59,10 +59,10 @@ def test_budget_gives_what_it_has_and_no_more(status: dict[str, Any]) -> None:
 )
 def test_pod_that_does_not_run_disrupts_nothing(phase: str, nothing: bool) -> None:
     """Nor does one that is being deleted."""
-    assert disrupts_nothing(pod(phase)) is nothing
+    assert needs_no_budget(pod(phase)) is nothing
     deleted = pod()
     deleted["metadata"]["deletionTimestamp"] = NOW
-    assert disrupts_nothing(deleted)
+    assert needs_no_budget(deleted)
 
 
 @given(STATUS, st.booleans(), st.sampled_from(["", "AlwaysAllow", "IfHealthyBudget"]))
@@ -71,7 +71,7 @@ def test_unready_pod_is_protected_only_while_it_is_missed(status: dict[str, Any]
     found = budget(status, **({"unhealthyPodEvictionPolicy": policy} if policy else {}))
     desired = status.get("desiredHealthy", 0)
     spare = status.get("currentHealthy", 0) >= desired > 0
-    assert is_unprotected(pod(ready=ready), found) == (not ready and (policy == "AlwaysAllow" or spare))
+    assert may_evict_unready(pod(ready=ready), found) == (not ready and (policy == "AlwaysAllow" or spare))
 
 
 def test_budget_is_found_by_its_selector() -> None:
@@ -97,7 +97,7 @@ def test_pod_that_must_not_be_bound_is_refused(change: dict[str, Any], message: 
     """In upstream's words."""
     unfit = {key: {**value, **change.get(key, {})} for key, value in pod().items()}
     with pytest.raises(Conflict, match="Operation cannot be fulfilled on pods/binding") as refused:
-        bound(unfit, {"metadata": {"name": "p"}, "target": {"name": "n"}}, NOW)
+        assign_node(unfit, {"metadata": {"name": "p"}, "target": {"name": "n"}}, NOW)
     assert refused.value.message.endswith(message)
     assert refused.value.details == {"name": "p", "kind": "pods/binding"}
 

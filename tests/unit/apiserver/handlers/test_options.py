@@ -15,7 +15,7 @@ from pykubelet.apiserver.handlers.options import (
     is_true,
     list_options,
     parse_revision,
-    unreadable_revision,
+    revision_error,
     write_options,
 )
 
@@ -140,7 +140,7 @@ def test_revisions_are_unsigned_numbers_of_64_bits(text: str) -> None:
     """Anything else has Go's words."""
     number = parse_revision(text)
     if number is None:
-        assert unreadable_revision(text).startswith("resourceVersion: Invalid value: ")
+        assert revision_error(text).startswith("resourceVersion: Invalid value: ")
     else:
         assert number == int(text or 0)
         assert 0 <= number < 2**64

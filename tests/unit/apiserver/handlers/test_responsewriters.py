@@ -17,9 +17,9 @@ from pykubelet.apiserver.handlers.responsewriters import (
     TABLE,
     ResponseFormat,
     ResponseView,
-    answer_reply,
+    encode_response,
+    is_slow_to_encode,
     plain_lines,
-    takes_long,
     view_of,
     watch_lines,
 )
@@ -48,7 +48,7 @@ def view(form: ResponseFormat, *, pretty: bool = False) -> ResponseView:
 def test_answer_reply_passes_stored_text_through() -> None:
     """The very bytes, not a copy."""
     text = encode(OBJECT)
-    assert answer_reply(ApiResponse(body=text, code=201), view(PLAIN), now).body is text
+    assert encode_response(ApiResponse(body=text, code=201), view(PLAIN), now).body is text
 
 
 @pytest.mark.parametrize(
@@ -63,22 +63,22 @@ def test_answer_reply_passes_stored_text_through() -> None:
 )
 def test_answer_reply_has_the_form_asked_for(*, form: ResponseFormat, pretty: bool, start: bytes) -> None:
     """An object as people and programs want it."""
-    assert answer_reply(ApiResponse(body=OBJECT), view(form, pretty=pretty), now).body.startswith(start)
+    assert encode_response(ApiResponse(body=OBJECT), view(form, pretty=pretty), now).body.startswith(start)
 
 
 def test_answer_reply_keeps_lists_and_objects_apart() -> None:
     """Metadata of a list is a list; of an object it is not."""
-    reply = answer_reply(ApiResponse(body=LIST), view(ResponseFormat(PARTIAL_LIST, "v1")), now)
+    reply = encode_response(ApiResponse(body=LIST), view(ResponseFormat(PARTIAL_LIST, "v1")), now)
     assert json.loads(reply.body)["items"][0]["kind"] == PARTIAL
     for form, body in ((ResponseFormat(PARTIAL_LIST, "v1"), OBJECT), (ResponseFormat(PARTIAL, "v1"), LIST)):
         with pytest.raises(NotAcceptable):
-            answer_reply(ApiResponse(body=body), view(form), now)
+            encode_response(ApiResponse(body=body), view(form), now)
 
 
 @pytest.mark.parametrize("kind", [TABLE, PARTIAL, PARTIAL_LIST])
 def test_answer_reply_leaves_a_status_alone(kind: str) -> None:
     """It is nobody's row."""
-    reply = answer_reply(ApiResponse(body=STATUS), view(ResponseFormat(kind, "v1")), now)
+    reply = encode_response(ApiResponse(body=STATUS), view(ResponseFormat(kind, "v1")), now)
     assert json.loads(reply.body) == STATUS
 
 
@@ -120,4 +120,4 @@ def test_plain_lines_are_one_line_for_each_event(changes: list[tuple[Any, str]])
 )
 def test_only_large_answers_in_another_form_take_long(form: ResponseFormat, size: int, *, long: bool) -> None:
     """Those are made beside the loop."""
-    assert takes_long(ApiResponse(body=b"x" * size), view(form)) is long
+    assert is_slow_to_encode(ApiResponse(body=b"x" * size), view(form)) is long

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import TooManyRequests
-from pykubelet.apiserver.handlers.responsewriters import error_reply, warning_headers
+from pykubelet.apiserver.handlers.responsewriters import status_response, warning_headers
 
 
 def _values(*texts: str) -> list[str]:
@@ -49,9 +49,9 @@ def test_warning_headers_never_break_a_line_or_grow_without_end(warnings: list[s
 def test_refusal_comes_with_its_warnings_and_when_to_come_back() -> None:
     """Warnings first."""
     error = TooManyRequests("later", retry_after_seconds=1.5)
-    assert error_reply(error, "", {}, "").headers == (("Retry-After", "2"),)
+    assert status_response(error, "", {}, "").headers == (("Retry-After", "2"),)
     error.warnings = ("a", "b")
-    assert error_reply(error, "", {}, "").headers == (
+    assert status_response(error, "", {}, "").headers == (
         *(("Warning", value) for value in _values("a", "b")),
         ("Retry-After", "2"),
     )

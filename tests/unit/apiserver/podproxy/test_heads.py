@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.podproxy.handler import answer_bytes, answer_code, asked_upgrade, is_chunked, last_head
+from pykubelet.apiserver.podproxy.handler import body_length, closing_head, is_chunked, requested_upgrade, status_code
 
 _NAMES = st.sampled_from(["Connection", "keep-alive", "Content-Length", "X-Connection", "Date"])
 _HEADERS = st.lists(st.tuples(_NAMES, st.text("a:1 ", max_size=5)), max_size=6)
@@ -24,7 +24,7 @@ _HEADERS = st.lists(st.tuples(_NAMES, st.text("a:1 ", max_size=5)), max_size=6)
 )
 def test_answer_says_its_code_and_how_long_it_is(head: bytes, code: int, length: int | None, *, chunked: bool) -> None:
     """Only what stands there as a header counts."""
-    assert (answer_code(head), answer_bytes(head), is_chunked(head)) == (code, length, chunked)
+    assert (status_code(head), body_length(head), is_chunked(head)) == (code, length, chunked)
 
 
 @given(_HEADERS)
@@ -33,12 +33,12 @@ def test_last_head_ends_the_connection_and_keeps_all_else(headers: list[tuple[st
     lines = [f"{name}: {value}" for name, value in headers]
     head = "\r\n".join(["HTTP/1.1 200 OK", *lines, "", ""]).encode()
     kept = [line for line in lines if not line.lower().startswith(("connection:", "keep-alive:"))]
-    assert last_head(head).decode().split("\r\n") == ["HTTP/1.1 200 OK", *kept, "Connection: close", "", ""]
+    assert closing_head(head).decode().split("\r\n") == ["HTTP/1.1 200 OK", *kept, "Connection: close", "", ""]
 
 
 def test_upgrade_is_asked_for_by_two_headers_in_any_case() -> None:
     """Header names have no case; one of the two alone asks for nothing."""
     both = [("Host", "x"), ("uPGRADE", "websocket"), ("connection", "keep-alive, Upgrade")]
-    assert asked_upgrade(both) == "websocket"
-    assert asked_upgrade(both[:2]) == ""
-    assert asked_upgrade([("Connection", "Upgrade")]) == ""
+    assert requested_upgrade(both) == "websocket"
+    assert requested_upgrade(both[:2]) == ""
+    assert requested_upgrade([("Connection", "Upgrade")]) == ""

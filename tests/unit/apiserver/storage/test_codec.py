@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pykubelet.api.serializer import encode
 from pykubelet.apiserver.handlers.options import ObjectSelector, object_selector
-from pykubelet.apiserver.handlers.scale import scale_errors, scale_of, scaled
-from pykubelet.apiserver.handlers.watch import WatchFilter, bookmark
+from pykubelet.apiserver.handlers.scale import scale_errors, scale_of, set_replicas
+from pykubelet.apiserver.handlers.watch import WatchFilter, bookmark_event
 from pykubelet.apiserver.handlers.write import (
     carried_over,
     creation_errors,
@@ -107,7 +107,7 @@ def test_watcher_sees_what_a_list_before_and_after_would_show(
 
 def test_bookmark_is_an_empty_object_of_the_kind() -> None:
     """As Go writes one."""
-    pod = json.loads(bookmark(SERVED["pods"], 9, ends_initial_events=True).object)
+    pod = json.loads(bookmark_event(SERVED["pods"], 9, ends_initial_events=True).object)
     metadata = {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}
     expected = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"containers": None}, "status": {}}
     assert pod == expected
@@ -124,7 +124,7 @@ def test_scale_says_what_it_was_told(replicas: int, path: str) -> None:
     assert set(scale["metadata"]) == {"name", "namespace", "uid", "resourceVersion"}
     wished = {**scale, "spec": {"replicas": replicas}}
     assert bool(scale_errors(wished)) == (replicas < 0)
-    changed = scaled(document, wished, paths)
+    changed = set_replicas(document, wished, paths)
     assert scale_of(changed, paths)["spec"] == ({"replicas": replicas} if replicas else {})
     assert changed["spec"]["other"] == 1
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pykubelet.api.errors import Expired
 from pykubelet.api.serializer import encode
-from pykubelet.apiserver.storage.durable_store import garbage_of, revised
+from pykubelet.apiserver.storage.durable_store import garbage_of, next_entry
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey, StoreSettings
 from pykubelet.apiserver.storage.sqlite import StoreMeta, StoreRow
 from pykubelet.apiserver.storage.watch_cache import (
@@ -16,7 +16,7 @@ from pykubelet.apiserver.storage.watch_cache import (
     NewestEntries,
     PastChange,
     StoreMemory,
-    restored,
+    restore,
 )
 from stored_objects import document_of, key_of
 
@@ -143,9 +143,9 @@ JSON = st.recursive(
 @given(JSON, JSON, st.integers(1, 2000), st.integers(1, 2000))
 def test_write_changes_something_unless_the_documents_are_equal(old: object, new: object, at: int, later: int) -> None:
     """Equal means the same JSON, whatever the order of keys."""
-    before = revised(A, None, {"metadata": {}, "spec": old}, at)
+    before = next_entry(A, None, {"metadata": {}, "spec": old}, at)
     assert before is not None
-    after = revised(A, before, {"spec": new, "metadata": {"resourceVersion": "x"}}, later)
+    after = next_entry(A, before, {"spec": new, "metadata": {"resourceVersion": "x"}}, later)
     # Sorted text tells 1 from true and 1.0, as JSON does and Python does not.
     assert (after is None) == (sorted_text(old) == sorted_text(new))
     if after is not None:
@@ -164,7 +164,7 @@ def restored_from(
     rows: list[StoreRow], *, compacted: int = 0, reached: int = 1, settings: StoreSettings
 ) -> StoreMemory:
     now = Moment(wall_seconds=1000.0, monotonic_seconds=50.0)
-    return restored(rows, StoreMeta(compacted, reached, frozenset()), settings, now=now, decrypt=lambda _, value: value)
+    return restore(rows, StoreMeta(compacted, reached, frozenset()), settings, now=now, decrypt=lambda _, value: value)
 
 
 def test_restored_memory_knows_history_after_what_was_compacted() -> None:
