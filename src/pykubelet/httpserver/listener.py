@@ -15,6 +15,12 @@ from urllib.parse import urlsplit
 
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
+# Connections that may wait while the loop is busy.
+_BACKLOG = 1024
+# Documentation addresses (RFC 5737, RFC 3849): nothing is sent, the kernel only chooses a route.
+_SOMEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+LOOPBACK = "127.0.0.1"
+
 
 def serving_context() -> ssl.SSLContext:
     """A TLS context for servers; the caller adds the certificate and client authorities."""
@@ -23,12 +29,6 @@ def serving_context() -> ssl.SSLContext:
     context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(["http/1.1"])
     return context
-
-
-# Connections that may wait while the loop is busy.
-_BACKLOG = 1024
-# Documentation addresses (RFC 5737, RFC 3849): nothing is sent, the kernel only chooses a route.
-_SOMEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -72,9 +72,6 @@ def local_url(bind: str, port: int) -> str:
     if address.is_unspecified:
         bind = "127.0.0.1" if address.version == 4 else "::1"
     return f"https://{with_port(bind, port)}"
-
-
-LOOPBACK = "127.0.0.1"
 
 
 class ListenAddress(NamedTuple):

@@ -53,6 +53,20 @@ from pykubelet.runtimes.protocol import Mount, RuntimeFailure
 
 _NO_ADDRESS = frozenset({"", "None"})
 
+# The limits of a DNS label and of the kernel.
+_LONGEST_HOSTNAME = 63
+_LONGEST_NODENAME = 64
+_HEADER = "# Kubernetes-managed hosts file.\n"
+_HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
+_LOCAL = (
+    "127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\n"
+    "fe00::0\tip6-mcastprefix\n"
+    "fe00::1\tip6-allnodes\n"
+    "fe00::2\tip6-allrouters\n"
+)
+
 
 def service_variables(services: Iterable[Service], namespace: str, *, links: bool) -> dict[str, str]:
     """The service variables of a pod: of its namespace if it wants service links, and of the API server."""
@@ -213,21 +227,6 @@ def _text(data: bytes, key: str, secret: str) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise ContainerConfigError(f"key {key} in Secret {secret} is not valid UTF-8, cannot be a variable") from None
-
-
-# The limits of a DNS label and of the kernel.
-_LONGEST_HOSTNAME = 63
-_LONGEST_NODENAME = 64
-_HEADER = "# Kubernetes-managed hosts file.\n"
-_HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
-_LOCAL = (
-    "127.0.0.1\tlocalhost\n"
-    "::1\tlocalhost ip6-localhost ip6-loopback\n"
-    "fe00::0\tip6-localnet\n"
-    "fe00::0\tip6-mcastprefix\n"
-    "fe00::1\tip6-allnodes\n"
-    "fe00::2\tip6-allrouters\n"
-)
 
 
 class HostNames(NamedTuple):

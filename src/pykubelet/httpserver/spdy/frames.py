@@ -66,7 +66,7 @@ class SynStream:
 
 @dataclass(frozen=True, slots=True)
 class SynReply:
-    """Accepts a stream."""
+    """Accepts a stream opened by the other side."""
 
     id: int
     headers: Headers = field(default_factory=dict)
@@ -124,7 +124,7 @@ class FrameWriter:
         self._packer = HeaderPacker()
 
     def write(self, frame: Frame) -> bytes:
-        """Encodes a frame."""
+        """Encodes a frame, with its headers compressed."""
         match frame:
             case DataFrame():
                 return _data(frame)

@@ -27,7 +27,14 @@ from pykubelet.kubelet.kuberuntime.container_gc import ContainerGc
 from pykubelet.kubelet.types import KillPodOptions
 from pykubelet.runtimes.protocol import RuntimeFailure
 
+log = get_logger(__name__)
+
 _NOTHING = DiskUsage()
+
+LIMITS_PERIOD_SECONDS = 60.0
+"""How often disk limits are checked: as often as upstream measures volumes."""
+CLEANUP_SECONDS = 30.0
+_POLL_SECONDS = 1.0
 
 
 def is_limited(pod: Pod) -> bool:
@@ -89,14 +96,6 @@ def _container_limit(container: Container) -> Quantity | None:
 
 def _containers(pod: Pod) -> tuple[Container, ...]:
     return (*pod.spec.containers, *pod.spec.init_containers)
-
-
-log = get_logger(__name__)
-
-LIMITS_PERIOD_SECONDS = 60.0
-"""How often disk limits are checked: as often as upstream measures volumes."""
-CLEANUP_SECONDS = 30.0
-_POLL_SECONDS = 1.0
 
 
 class EvictionPodWorkers(Protocol):

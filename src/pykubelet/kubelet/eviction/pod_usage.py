@@ -21,6 +21,8 @@ from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 from pykubelet.runtimes.protocol import ContainerResourceUsage, ContainerState, Runtime, RuntimePod, Usages
 
+_BLOCK_BYTES = 512
+
 
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
@@ -95,9 +97,6 @@ def _volumes(pod: Pod, use: PodUsage) -> DiskUsage:
 
 def _total(usages: Iterable[DiskUsage | None]) -> DiskUsage:
     return sum((use for use in usages if use is not None), start=DiskUsage())
-
-
-_BLOCK_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,8 +30,12 @@ from pykubelet.kubelet.eviction.thresholds import (
 )
 from pykubelet.runtimes.protocol import ImageFs, RuntimeFailure
 
+log = get_logger(__name__)
+
 TRANSITION_SECONDS = 300.0
 """How long a condition stays after it was last met, so that pods are not admitted and evicted in turns."""
+
+PERIOD_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +120,6 @@ class LinuxSignals:
             return (self._root / path).read_text()
         except OSError:
             return ""
-
-
-log = get_logger(__name__)
-
-PERIOD_SECONDS = 10.0
 
 
 class SignalReader(Protocol):

@@ -35,6 +35,11 @@ from pykubelet.kubelet.eviction.thresholds import (
 _Rank: TypeAlias = tuple[int, ...]
 _RankOf: TypeAlias = Callable[[Pod, PodUsage | None], _Rank]
 
+REASON = "Evicted"
+DISRUPTION_TARGET = "DisruptionTarget"
+AT_ONCE_SECONDS = 1
+"""The grace period of a pod if there is no time."""
+
 
 def ranked(pods: Iterable[Pod], usages: PodUsages, signal: str, *, has_image_fs: bool) -> tuple[Pod, ...]:
     """The pods in the order of their eviction; a stable sort."""
@@ -79,12 +84,6 @@ def _by_disk(signal: str, has_image_fs: bool, pod: Pod, use: PodUsage | None) ->
 
 def _priority(pod: Pod) -> int:
     return pod.spec.priority or 0
-
-
-REASON = "Evicted"
-DISRUPTION_TARGET = "DisruptionTarget"
-AT_ONCE_SECONDS = 1
-"""The grace period of a pod if there is no time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,9 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.kubelet.objectcache.store import ObjectKey, ObjectSource, ObjectStore, T, TtlSeconds, TtlStore, no_ttl
 from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, WatchStore
 
+READ_TIMEOUT_SECONDS = 1.0
+"""How long a reader waits for the first state from the API server by default."""
+
 
 class LiveStore(Generic[T]):
     """Reads objects from the API server at every get; ignores references."""
@@ -75,10 +78,6 @@ class Registration:
 
 def _key(pod: Pod) -> _PodKey:
     return _PodKey(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
-
-
-READ_TIMEOUT_SECONDS = 1.0
-"""How long a reader waits for the first state from the API server by default."""
 
 
 class ChangeDetectionStrategy(StrEnum):

@@ -17,6 +17,11 @@ from pykubelet.client.interface import Selection
 from pykubelet.client.reflector import Reflector
 from pykubelet.kubelet.objectcache.store import LastRead, ObjectKey, ObjectSource, T, TtlSeconds, revision
 
+log = get_logger(__name__)
+
+# Longer than a client's usual 5 minutes: there may be many watches, and each new one costs the server.
+MIN_WATCH_SECONDS = 1800.0
+
 
 class ReferencedItem(Generic[T]):
     """A referenced object. `is_synced` is set while `object` (or None) is what the API server has."""
@@ -99,12 +104,6 @@ def _identity(found: T | None) -> tuple[str, str] | None:
     return None if found is None else (found.metadata.uid, found.metadata.resource_version)
 
 
-log = get_logger(__name__)
-
-# Longer than a client's usual 5 minutes: there may be many watches, and each new one costs the server.
-MIN_WATCH_SECONDS = 1800.0
-
-
 class ObjectWatch(Generic[T]):
     """Watches one object; after a stop its state is unknown, unless it is immutable."""
 
@@ -136,7 +135,7 @@ class ObjectWatch(Generic[T]):
         self._task = group.create_task(self._run(self._ended), name=self._name)
 
     def stop(self) -> None:
-        """Stop watching."""
+        """Stop watching the object."""
         if self._task is not None:
             self._task.cancel()
             self._ended, self._task = self._task, None

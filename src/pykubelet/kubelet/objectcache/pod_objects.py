@@ -25,6 +25,8 @@ from pykubelet.kubelet.objectcache.store import T as StoreT
 
 User = TypeVar("User", bound=Hashable)
 
+T = TypeVar("T")
+
 
 class UsedObject(NamedTuple):
     """An object that pods use; the kind is `configmap` or `secret`."""
@@ -62,9 +64,6 @@ class ObjectUsers(Generic[User]):
     def as_map(self) -> Mapping[User, frozenset[UsedObject]]:
         """The objects by user."""
         return self._objects
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

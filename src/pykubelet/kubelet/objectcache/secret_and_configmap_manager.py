@@ -27,6 +27,8 @@ from pykubelet.client.reflector import ListerWatcher
 from pykubelet.kubelet.objectcache.cache_based_manager import CacheOptions, ReferenceCache
 from pykubelet.kubelet.objectcache.store import NotRegistered, NotSynced, ObjectSource
 
+log = get_logger(__name__)
+
 
 class Referent(Enum):
     """The kind of object that a reference names."""
@@ -135,9 +137,6 @@ class SecretManager(ReferenceCache[Secret]):
         super().__init__(
             source=ObjectSource(client, SECRETS, clock), names=secret_names, options=options or CacheOptions()
         )
-
-
-log = get_logger(__name__)
 
 
 class PodReferences:

@@ -18,6 +18,13 @@ from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.scheme import TypedKind
 from pykubelet.client.reflector import ListerWatcher
 
+DEFAULT_TTL_SECONDS = 60.0
+TTL_ANNOTATION = "node.alpha.kubernetes.io/ttl"
+# Eighteen digits always fit the 64-bit integer that upstream parses.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+TtlSeconds = Callable[[], float | None]
+"""How long an object is fresh; None for the default."""
+
 
 class ReferencedObject(Protocol):
     """What a store needs of a Secret or ConfigMap."""
@@ -102,15 +109,6 @@ def revision(obj: ReferencedObject) -> int:
     """The resource version as a number, 0 if it is not one; compares two states of one object."""
     version = obj.metadata.resource_version
     return int(version) if version.isascii() and version.isdigit() else 0
-
-
-DEFAULT_TTL_SECONDS = 60.0
-TTL_ANNOTATION = "node.alpha.kubernetes.io/ttl"
-# Eighteen digits always fit the 64-bit integer that upstream parses.
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-
-TtlSeconds = Callable[[], float | None]
-"""How long an object is fresh; None for the default."""
 
 
 def no_ttl() -> float | None:

@@ -24,7 +24,12 @@ from pykubelet.kubelet.objectcache.object_watch import MIN_WATCH_SECONDS, Object
 from pykubelet.kubelet.objectcache.store import NotRegistered, NotSynced, ObjectKey, ObjectSource, TtlSeconds, no_ttl
 from pykubelet.kubelet.objectcache.store import T as StoreT
 
+log = get_logger(__name__)
+
 T = TypeVar("T")
+
+TIDY_SECONDS = 60.0
+MIN_IDLE_SECONDS = 60.0
 
 
 class ReferencedObjectsClient:
@@ -97,9 +102,6 @@ def _name(obj: Any) -> str:
     return name
 
 
-log = get_logger(__name__)
-
-
 class NamespaceWatch(Generic[StoreT]):
     """Watches the referenced objects of one namespace."""
 
@@ -114,11 +116,11 @@ class NamespaceWatch(Generic[StoreT]):
 
     @property
     def items(self) -> tuple[ReferencedItem[StoreT], ...]:
-        """The watched items."""
+        """The items that this watch keeps current."""
         return tuple(self._items.values())
 
     def start(self, group: asyncio.TaskGroup) -> None:
-        """Watch until stopped."""
+        """Watch the namespace until stopped."""
         name = f"watch {self._source.noun}s of {self._namespace}"
         self._task = group.create_task(supervise(name, self._follow), name=name)
 
@@ -192,10 +194,6 @@ class NamespaceWatch(Generic[StoreT]):
 
     def is_known(self, name: str) -> bool:
         return name in self._known
-
-
-TIDY_SECONDS = 60.0
-MIN_IDLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,13 @@ from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeError, ProbeSt
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
+BODY_BYTES = 10 * 1024
+"""At most this much of a response body is read."""
+_HEADER_BYTES = 2**20
+_NO_HEADERS = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+_NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
+MAX_REQUESTS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class HttpProbeResponse:
@@ -62,13 +69,6 @@ def redirect_target(first: str, url: str, answer: HttpProbeResponse) -> str | No
     if parts.scheme not in {"http", "https"}:
         raise HttpProbeError(f'unsupported protocol scheme "{parts.scheme}"')
     return target
-
-
-BODY_BYTES = 10 * 1024
-"""At most this much of a response body is read."""
-_HEADER_BYTES = 2**20
-_NO_HEADERS = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-_NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
 
 
 class AiohttpProbeClient:
@@ -132,9 +132,6 @@ def _url(text: str) -> URL:
     return URL(quote(escaped, safe="%/:=&?~#+!$,;'@()*[]"), encoded=True)
 
 
-MAX_REQUESTS = 10
-
-
 class HttpProbeClient(Protocol):
     """Sends a request; the simulated runtime has its own implementation."""
 
@@ -142,7 +139,7 @@ class HttpProbeClient(Protocol):
         """Send one GET before this time of the loop; raises HttpProbeError without a response, ProbeError if it breaks off."""
 
     async def close(self) -> None:
-        """Close the client."""
+        """Close the client and its connections."""
 
 
 async def probe_http(client: HttpProbeClient, request: HttpGetRequest, timeout_seconds: float) -> ProbeAttempt:

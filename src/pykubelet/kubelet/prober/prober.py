@@ -24,6 +24,13 @@ from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeError, ProbeSt
 from pykubelet.kubelet.types import ProbeOutcome
 from pykubelet.runtimes.protocol import Commands, RuntimeFailure
 
+log = get_logger(__name__)
+
+TRIES = 3
+OUTPUT_BYTES = 10 * 1024
+"""At most this much of a command's output is kept."""
+_REFUSED = "connect: connection refused"
+
 
 class SocketProber(Protocol):
     """Probes over sockets; errors are results too. The simulated runtime has its own implementation."""
@@ -43,13 +50,6 @@ class SystemSocketProber:
 
     async def grpc(self, host: str, port: int, service: str, timeout_seconds: int) -> ProbeAttempt:
         return await probe_grpc(host, port, service, timeout_seconds)
-
-
-log = get_logger(__name__)
-
-TRIES = 3
-OUTPUT_BYTES = 10 * 1024
-"""At most this much of a command's output is kept."""
 
 
 class Prober:
@@ -133,9 +133,6 @@ class Prober:
 
     def _emit_event(self, probed: ProbedContainer, reason: str, message: str) -> None:
         self._recorder.event(container_reference(probed.pod, probed.container.name), WARNING, reason, message)
-
-
-_REFUSED = "connect: connection refused"
 
 
 class SimulatedProbes:

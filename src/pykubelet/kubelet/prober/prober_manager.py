@@ -25,6 +25,8 @@ from pykubelet.kubelet.types import ProbeOutcome, ProbeResult, ProbeType
 
 _Key = tuple[str, ProbeType]
 
+_ENDING = (ProbeType.LIVENESS, ProbeType.STARTUP)
+
 
 class PodProbeResults:
     """The current probe results of one pod."""
@@ -82,9 +84,6 @@ def _has_started(status: ContainerStatus, results: PodProbeResults) -> bool:
     if result is not None:
         return result == ProbeOutcome.SUCCESS
     return not results.is_probed(ProbeType.STARTUP, status.name)
-
-
-_ENDING = (ProbeType.LIVENESS, ProbeType.STARTUP)
 
 
 class _Running:

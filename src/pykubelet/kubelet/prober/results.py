@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 
+_RESULTS = {ProbeOutcome.SUCCESS: "successful", ProbeOutcome.FAILURE: "failed", ProbeOutcome.UNKNOWN: "unknown"}
+_LABELS = ("probe_type", "container", "pod", "namespace")
+_Key = tuple[str, ...]
+HISTORY_LENGTH = 40
+"""The number of outcomes kept for each probe."""
+_LETTERS = {ProbeOutcome.SUCCESS: b"s", ProbeOutcome.FAILURE: b"f", ProbeOutcome.UNKNOWN: b"u"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedContainer:
     """One probe of one container of a pod."""
@@ -77,11 +85,6 @@ def runtime_id(container_id: str) -> str:
     return container_id.rpartition("://")[2]
 
 
-_RESULTS = {ProbeOutcome.SUCCESS: "successful", ProbeOutcome.FAILURE: "failed", ProbeOutcome.UNKNOWN: "unknown"}
-_LABELS = ("probe_type", "container", "pod", "namespace")
-_Key = tuple[str, ...]
-
-
 class ProbeCounts:
     """Counts outcomes and durations of running probes. Implements MetricsCollector."""
 
@@ -125,11 +128,6 @@ class ProbeCounts:
 
 def _key(pod: Pod, container: str, kind: ProbeType) -> tuple[_Key, str]:
     return (kind.capitalize(), container, pod.metadata.name, pod.metadata.namespace), pod.metadata.uid
-
-
-HISTORY_LENGTH = 40
-"""The number of outcomes kept for each probe."""
-_LETTERS = {ProbeOutcome.SUCCESS: b"s", ProbeOutcome.FAILURE: b"f", ProbeOutcome.UNKNOWN: b"u"}
 
 
 class RecentOutcomes(Struct, frozen=True, rename="camel"):

@@ -30,16 +30,18 @@ from pykubelet.api.scheme import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, TypedKin
 from pykubelet.client.interface import Client
 from pykubelet.httpserver.response import HttpError
 
+log = get_logger(__name__)
+
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 # Checked first; `proxy`, the right to everything, is the alternative.
-_FINE = {
+_FINE_GRAINED = {
     "/pods": "pods",
     "/healthz": "healthz",
     "/configz": "configz",
     "/runningpods": "pods",
     "/pykubelet/why": "pods",
 }
-_OWN = {
+_SUBRESOURCES = {
     "/stats": "stats",
     "/metrics": "metrics",
     "/logs": "log",
@@ -47,7 +49,19 @@ _OWN = {
     "/statusz": "statusz",
     "/flagz": "configz",
 }
-_DOING = ("/exec", "/attach", "/portForward", "/run", "/checkpoint")
+_CREATE_PATHS = ("/exec", "/attach", "/portForward", "/run", "/checkpoint")
+
+AUTHENTICATED = "system:authenticated"
+T = TypeVar("T")
+KNOWN_TOKEN_SECONDS = 120.0
+# Shorter than upstream: a token may become valid, and guessing is rate limited anyway.
+UNKNOWN_TOKEN_SECONDS = 10.0
+ALLOWED_SECONDS = 300.0
+DENIED_SECONDS = 30.0
+REVIEW_SECONDS = 10.0
+_MAX_ENTRIES = 1024
+# The longest token that is reviewed; a service account token has about a kilobyte.
+_MAX_TOKEN_LENGTH = 16 * 1024
 
 
 class NodeAttributes(NamedTuple):
@@ -59,17 +73,14 @@ class NodeAttributes(NamedTuple):
 
 def attributes_of(method: str, path: str) -> NodeAttributes:
     """The permission that a request needs; defined for every path."""
-    verb = "create" if _is_below(path, _DOING) else _VERBS.get(method, "")
-    fine = tuple(name for prefix, name in _FINE.items() if _is_below(path, (prefix,)))
-    own = tuple(name for prefix, name in _OWN.items() if _is_below(path, (prefix,)))
+    verb = "create" if _is_below(path, _CREATE_PATHS) else _VERBS.get(method, "")
+    fine = tuple(name for prefix, name in _FINE_GRAINED.items() if _is_below(path, (prefix,)))
+    own = tuple(name for prefix, name in _SUBRESOURCES.items() if _is_below(path, (prefix,)))
     return NodeAttributes(verb, (*fine, *(own or ("proxy",))))
 
 
 def _is_below(path: str, prefixes: tuple[str, ...]) -> bool:
     return any(path == prefix or path.startswith(f"{prefix}/") for prefix in prefixes)
-
-
-AUTHENTICATED = "system:authenticated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,48 +116,34 @@ def _text(attribute: x509.NameAttribute[str | bytes]) -> str:
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
-T = TypeVar("T")
-
-
 class ExpiringCache(Generic[T]):
     """At most `limit` entries, each until its expiry; the least recently used one is dropped first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._answers: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
 
     def get(self, key: Hashable, now: float) -> T | None:
         """The entry, if it has not expired."""
-        found = self._answers.get(key)
+        found = self._entries.get(key)
         if found is None:
             return None
         until, answer = found
         if now >= until:
-            del self._answers[key]
+            del self._entries[key]
             return None
-        self._answers.move_to_end(key)
+        self._entries.move_to_end(key)
         return answer
 
     def put(self, key: Hashable, answer: T, until: float) -> None:
         """Add an entry that expires at the given time."""
-        self._answers[key] = until, answer
-        self._answers.move_to_end(key)
-        while len(self._answers) > self._limit:
-            self._answers.popitem(last=False)
+        self._entries[key] = until, answer
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._limit:
+            self._entries.popitem(last=False)
 
     def __len__(self) -> int:
-        return len(self._answers)
-
-
-KNOWN_TOKEN_SECONDS = 120.0
-# Shorter than upstream: a token may become valid, and guessing is rate limited anyway.
-UNKNOWN_TOKEN_SECONDS = 10.0
-ALLOWED_SECONDS = 300.0
-DENIED_SECONDS = 30.0
-REVIEW_SECONDS = 10.0
-_MAX_ENTRIES = 1024
-# The longest token that is reviewed; a service account token has about a kilobyte.
-_MAX_TOKEN_LENGTH = 16 * 1024
+        return len(self._entries)
 
 
 class ReviewFailed(Exception):
@@ -203,10 +200,7 @@ class ApiServerAccessReviewer:
             async with asyncio.timeout(REVIEW_SECONDS):
                 return await self._api.create(kind, review)
         except (ApiError, TimeoutError) as error:
-            raise ReviewFailed(str(error) or "no answer") from error
-
-
-log = get_logger(__name__)
+            raise ReviewFailed(str(error) or "no response") from error
 
 
 class AccessReviewer(Protocol):

@@ -28,6 +28,11 @@ from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, Runtim
 
 _WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
 
+_STREAMS = {"": "", "All": "", "Stdout": STDOUT, "Stderr": STDERR}
+_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+# As Go parses booleans of a query: any other value is true.
+_FALSE = frozenset({"false", "0"})
+
 
 class LogUnavailable(Exception):
     """There is no log; the message says why."""
@@ -62,12 +67,6 @@ def logged_container(pod_name: str, status: PodStatus, container: str, *, previo
 def _find(status: PodStatus, name: str) -> ContainerStatus | None:
     kinds = (status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses)
     return next((found for statuses in kinds for found in statuses if found.name == name), None)
-
-
-_STREAMS = {"": "", "All": "", "Stdout": STDOUT, "Stderr": STDERR}
-_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-# As Go parses booleans of a query: any other value is true.
-_FALSE = frozenset({"false", "0"})
 
 
 class PodLogOptions(NamedTuple):

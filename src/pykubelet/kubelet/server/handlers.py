@@ -36,6 +36,8 @@ from pykubelet.kubelet.stats.summary import running_containers
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.runtimes.protocol import Runtime, RuntimeFailure, RuntimePod
 
+log = get_logger(__name__)
+
 
 def health_page(check: str, query: Sequence[tuple[str, str]], checks: Mapping[str, Check]) -> HttpResponse:
     """The result of all health checks, or of the named one."""
@@ -71,9 +73,6 @@ def _running_pod(pod: RuntimePod) -> Document:
         "spec": {"containers": containers},
         "status": {},
     }
-
-
-log = get_logger(__name__)
 
 
 class StreamUpgrade(NamedTuple):

@@ -15,6 +15,21 @@ from pykubelet.httpserver.response import NOT_FOUND, HttpError
 
 DISABLED = "Debug endpoints are disabled.\n"
 
+_GET = frozenset({"GET", "HEAD"})
+_UPGRADE = frozenset({"GET", "POST"})
+_DEBUGGING = (
+    "/run/",
+    "/exec/",
+    "/attach/",
+    "/portForward/",
+    "/containerLogs/",
+    "/runningpods/",
+    "/debug/pprof/",
+    "/logs/",
+)
+# More than the kernel accepts as a command line.
+_MOST_PARAMETERS = 4096
+
 
 class KubeletEndpoint(Enum):
     """The endpoints, by path."""
@@ -47,8 +62,6 @@ class KubeletRoute(NamedTuple):
     """The single check of /healthz."""
 
 
-_GET = frozenset({"GET", "HEAD"})
-_UPGRADE = frozenset({"GET", "POST"})
 _METHODS = {
     KubeletEndpoint.EXEC: _UPGRADE,
     KubeletEndpoint.ATTACH: _UPGRADE,
@@ -56,16 +69,6 @@ _METHODS = {
     KubeletEndpoint.RUN: frozenset({"POST"}),
     KubeletEndpoint.LOGS: frozenset({"GET"}),
 }
-_DEBUGGING = (
-    "/run/",
-    "/exec/",
-    "/attach/",
-    "/portForward/",
-    "/containerLogs/",
-    "/runningpods/",
-    "/debug/pprof/",
-    "/logs/",
-)
 _PLAIN = {
     page.value: page
     for page in KubeletEndpoint
@@ -134,10 +137,6 @@ def _require_parts(parts: list[str]) -> None:
         for part, what in ((parts[1], "podID"), (parts[2], "container name"), (parts[0], "podNamespace")):
             if not part:
                 raise HttpError(400, f'{{"message": "Missing {what}."}}')
-
-
-# More than the kernel accepts as a command line.
-_MOST_PARAMETERS = 4096
 
 
 class KubeletTarget(NamedTuple):

@@ -47,6 +47,11 @@ IDLE_SECONDS = 4 * 3600.0
 # How long the client may take to close a connection after the last message.
 _LINGER_SECONDS = 5.0
 
+_METHODS = frozenset({"OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"})
+_LONG_RUNNING = frozenset({"exec", "attach", "portForward"})
+_PATHS = frozenset({page.value.removeprefix("/") for page in KubeletEndpoint} | {"stats"})
+_LABELS = ("long_running", "method", "path", "server_type")
+
 
 class KubeletServer:
     """Serves the kubelet's API on a socket."""
@@ -133,12 +138,6 @@ async def _serve_web_socket(upgrade: StreamUpgrade, request: web.BaseRequest, to
         log.debug("client disconnected", cause=str(error))
     await web_socket.close()
     return web_socket
-
-
-_METHODS = frozenset({"OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"})
-_LONG_RUNNING = frozenset({"exec", "attach", "portForward"})
-_PATHS = frozenset({page.value.removeprefix("/") for page in KubeletEndpoint} | {"stats"})
-_LABELS = ("long_running", "method", "path", "server_type")
 
 
 class _RequestLabels(NamedTuple):

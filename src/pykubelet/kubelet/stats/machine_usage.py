@@ -12,6 +12,8 @@ from pathlib import Path
 from pykubelet.aio.clock import Clock
 from pykubelet.runtimes.protocol import ContainerResourceUsage
 
+_USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemUsage:
@@ -39,9 +41,6 @@ class MachineUsage:
     max_processes: int | None = None
     processes: int | None = None
     """The number of tasks, threads included, as the PID limit counts them."""
-
-
-_USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
 
 
 class MachineReader:

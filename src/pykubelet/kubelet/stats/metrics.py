@@ -20,6 +20,9 @@ _CONTAINER = ("container", "pod", "namespace")
 _POD = ("pod", "namespace")
 _CADVISOR = ("container", "id", "image", "name", "namespace", "pod")
 
+_Number = Callable[[ContainerResourceUsage], float | None]
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
 
 class StatsReading(NamedTuple):
     """All measurements of one request; `has_failed` if the runtime failed."""
@@ -33,9 +36,6 @@ class StatsReading(NamedTuple):
 class _Row(NamedTuple):
     labels: tuple[str, ...]
     usage: ContainerResourceUsage
-
-
-_Number = Callable[[ContainerResourceUsage], float | None]
 
 
 def resource_families(reading: StatsReading) -> "Iterator[Metric]":
@@ -125,14 +125,11 @@ def _start_times(pods: Iterable[RuntimePod]) -> "Metric":
     return family
 
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-
 class MetricsCollector(Protocol):
-    """Provides metric families."""
+    """Provides metric families for an endpoint."""
 
     def collect(self) -> "Iterable[Metric]":
-        """The current families."""
+        """The families with their current values."""
 
 
 class MetricFamilies:

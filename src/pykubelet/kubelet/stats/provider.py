@@ -27,6 +27,8 @@ from pykubelet.runtimes.protocol import ContainerResourceUsage, Runtime, Runtime
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+log = get_logger(__name__)
+
 
 class CpuRates:
     """CPU usage rates, from the current and the previous measurement of a key."""
@@ -56,9 +58,6 @@ class CpuRates:
             self._rates.pop(gone, None)
 
 
-log = get_logger(__name__)
-
-
 class StatsProvider:
     """The endpoints about usage. Without `usages`, because the runtime has none, containers show only their start time."""
 
@@ -76,11 +75,11 @@ class StatsProvider:
         return HttpResponse(200, encode(summary(self._node_name, reading.machine, reading.pods, reading.usages, rate)))
 
     async def resource_page(self) -> HttpResponse:
-        """The endpoint /metrics/resource."""
+        """The endpoint /metrics/resource, for metrics-server."""
         return metric_page([MetricFamilies(resource_families(await self._read()))])
 
     async def cadvisor_page(self) -> HttpResponse:
-        """The endpoint /metrics/cadvisor."""
+        """The endpoint /metrics/cadvisor, for dashboards."""
         return metric_page([MetricFamilies(cadvisor_families(await self._read()))])
 
     async def own_page(self, collectors: Iterable[MetricsCollector]) -> HttpResponse:

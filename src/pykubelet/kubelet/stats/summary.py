@@ -30,7 +30,7 @@ def summary(
     usages: Mapping[str, ContainerResourceUsage],
     rate: Rate,
 ) -> Document:
-    """The whole document."""
+    """The document of the node and all its pods."""
     usage = machine.usage
     memory = _memory(usage) | {
         "availableBytes": max(machine.memory_bytes - (usage.working_set_bytes or 0), 0),

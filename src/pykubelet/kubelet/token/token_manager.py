@@ -19,9 +19,14 @@ from pykubelet.api.scheme import SERVICE_ACCOUNT_TOKENS
 from pykubelet.api.times import parse_time
 from pykubelet.client.interface import Client
 
+log = get_logger(__name__)
+
 MAX_AGE = timedelta(hours=24)
 MAX_JITTER = timedelta(seconds=10)
 _KEPT_SHARE = 0.8
+
+# The API server learns through a watch that the pod is on this node, and may lag behind the node.
+_PATIENCE_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 def is_refresh_due(*, lifetime_seconds: int, expires_at: datetime, now: datetime, jitter: timedelta) -> bool:
@@ -29,12 +34,6 @@ def is_refresh_due(*, lifetime_seconds: int, expires_at: datetime, now: datetime
     issued_at = expires_at - timedelta(seconds=lifetime_seconds)
     due = min(MAX_AGE, timedelta(seconds=lifetime_seconds) * _KEPT_SHARE)
     return now > issued_at + due - jitter
-
-
-log = get_logger(__name__)
-
-# The API server learns through a watch that the pod is on this node, and may lag behind the node.
-_PATIENCE_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 class TokenRequestError(Exception):

@@ -35,6 +35,14 @@ RESERVED_PREFIX = ".."
 
 T = TypeVar("T")
 
+_NEXT_LINK = "..data_tmp"
+_VERSION = re.compile(r"\.\.\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d\.\d+")
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER_MODE = 0o755
+# The permissions a group needs on files and directories; directories pass the group on (setgid).
+_GROUP_FILE_BITS = 0o440
+_GROUP_FOLDER_BITS = 0o550 | stat.S_ISGID
+
 
 def cleaned(payload: Mapping[str, T]) -> dict[str, T]:
     """The same files with cleaned paths; raises VolumeError if a path is not allowed."""
@@ -86,15 +94,6 @@ def _byte_length(text: str) -> int:
         return len(text.encode())
     except UnicodeEncodeError:
         raise VolumeError("invalid path: must be valid UTF-8") from None
-
-
-_NEXT_LINK = "..data_tmp"
-_VERSION = re.compile(r"\.\.\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d\.\d+")
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER_MODE = 0o755
-# The permissions a group needs on files and directories; directories pass the group on (setgid).
-_GROUP_FILE_BITS = 0o440
-_GROUP_FOLDER_BITS = 0o550 | stat.S_ISGID
 
 
 def write_payload(volume: str, payload: Mapping[str, FileContent], *, now: datetime, group: int | None = None) -> bool:

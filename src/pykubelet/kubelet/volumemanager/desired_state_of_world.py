@@ -17,6 +17,8 @@ from pykubelet.api.generated.core import Container, EmptyDirVolumeSource, Pod, V
 from pykubelet.api.pods import AnyContainer, is_restartable_init_container
 from pykubelet.api.quantity import Quantity, add, parse_quantity
 
+_MEMORY = "Memory"
+
 
 class Plugin(StrEnum):
     """The volume plugins of this node; the values are their directory names."""
@@ -40,7 +42,6 @@ _PLUGINS = {
 PAYLOAD_PLUGINS = frozenset({Plugin.CONFIG_MAP, Plugin.SECRET, Plugin.DOWNWARD_API, Plugin.PROJECTED})
 """Plugins whose files come from the API: read-only for containers, rewritten when the source changes."""
 _IN_MEMORY = frozenset({Plugin.SECRET, Plugin.DOWNWARD_API, Plugin.PROJECTED})
-_MEMORY = "Memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,14 @@ _LABELS = _SUBSCRIPTED | {
     "status.podIPs",
 }
 
+_ONE = parse_quantity("1")
+_LIMITED_BY_NODE = ("cpu", "memory", "ephemeral-storage")
+# Those of them that also have a limit on pod level.
+_LIMITED_BY_POD = ("cpu", "memory")
+_HUGE_PAGES = "hugepages-"
+Resources = Mapping[str, str]
+"""Quantities by resource name, as strings."""
+
 
 class UnknownField(ValueError):
     """The field does not exist, or is not supported for this use."""
@@ -122,16 +130,6 @@ def _split(path: str) -> tuple[str, str | None]:
     """`metadata.labels['a']` as field and key; the key is None without a subscript."""
     field, bracket, key = path.removesuffix("']").partition("['")
     return (field, key) if path.endswith("']") and field and bracket else (path, None)
-
-
-_ONE = parse_quantity("1")
-_LIMITED_BY_NODE = ("cpu", "memory", "ephemeral-storage")
-# Those of them that also have a limit on pod level.
-_LIMITED_BY_POD = ("cpu", "memory")
-_HUGE_PAGES = "hugepages-"
-
-Resources = Mapping[str, str]
-"""Quantities by resource name, as strings."""
 
 
 class UnknownResourceField(ValueError):

@@ -20,6 +20,11 @@ from typing import Protocol, Self
 _MS_BIND = 4096
 _UMOUNT_NOFOLLOW = 8
 
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK, opening a pipe in place of a file would block forever.
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
 
 class NoRightToMount(PermissionError):
     """The process lacks the privilege to mount."""
@@ -73,12 +78,6 @@ def _error(path: str) -> OSError:
     code = ctypes.get_errno()
     kind = NoRightToMount if code in {errno.EPERM, errno.EACCES} else OSError
     return kind(code, os.strerror(code), path)
-
-
-FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a pipe in place of a file would block forever.
-FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class CrossesMount(OSError):

@@ -12,6 +12,9 @@ from pykubelet.api.pods import AnyContainer
 from pykubelet.kubelet.expansion import expand, mapping_func_for
 from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
 
+HOSTS_PATH = "/etc/hosts"
+_PROPAGATIONS = frozenset({"None", "HostToContainer", "Bidirectional"})
+
 
 def expand_all(texts: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
     """Expand variable references in a command or its arguments."""
@@ -32,10 +35,6 @@ def expand_sub_path(expression: str, environment: Mapping[str, str]) -> str:
     if missing:
         raise ContainerConfigError(f"missing value for {', '.join(sorted(missing))}")
     return expanded
-
-
-HOSTS_PATH = "/etc/hosts"
-_PROPAGATIONS = frozenset({"None", "HostToContainer", "Bidirectional"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ _CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
     "BlockDevice": (stat.S_ISBLK, "a block device"),
 }
 
+_OURS = frozenset(plugin.replace("/", "~") for plugin in Plugin)
+
 
 def check_host_path(source: HostPathVolumeSource) -> None:
     """Check the type of a hostPath and create it if its type says so; raises VolumeError or OSError."""
@@ -145,9 +147,6 @@ def ready_volume(directory: PodDir, planned: PlannedVolume) -> ReadyVolume:
     if planned.volume.host_path:
         return ReadyVolume(planned.volume.host_path.path)
     return ReadyVolume(directory.volume(planned.plugin, planned.name), planned.plugin in PAYLOAD_PLUGINS)
-
-
-_OURS = frozenset(plugin.replace("/", "~") for plugin in Plugin)
 
 
 def pods_on_disk(root: str) -> list[str]:

@@ -31,6 +31,18 @@ from pykubelet.kubelet.volumemanager.filesystem import Mounter, NoRightToMount
 _MODE = 0o777
 _PARENT_MODE = 0o750
 
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_HOSTS_MODE = 0o644
+# A container may run as any user and must be able to write its message.
+_TERMINATION_MODE = 0o666
+_BLOCK_BYTES = 4096
+VOLUMES = "volumes"
+SUB_PATHS = "volume-subpaths"
+CONTAINERS = "containers"
+PLUGINS = "plugins"
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
 
 def make_pod_folders(*paths: str) -> None:
     """Create directories of a pod that only the kubelet enters, with their parents."""
@@ -86,13 +98,6 @@ def _make_folder(path: str, mode: int, group: int | None) -> None:
         os.rename(unfinished, name, src_dir_fd=above, dst_dir_fd=above)
 
 
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_HOSTS_MODE = 0o644
-# A container may run as any user and must be able to write its message.
-_TERMINATION_MODE = 0o666
-_BLOCK_BYTES = 4096
-
-
 def write_hosts_file(path: str, text: str) -> None:
     """Write a pod's hosts file in place: running containers have this file mounted and must not see it empty."""
     data = text.encode()
@@ -136,12 +141,6 @@ def _write(path: str, data: bytes, mode: int) -> None:
         filesystem.write_all(handle, data)
         # Independent of the umask.
         os.fchmod(handle, mode)
-
-
-VOLUMES = "volumes"
-SUB_PATHS = "volume-subpaths"
-CONTAINERS = "containers"
-PLUGINS = "plugins"
 
 
 def pods_dir(root: str) -> str:
@@ -198,10 +197,6 @@ def _name(text: str) -> str:
     if not is_path_component(text):
         raise OSError(f"{text!r} is not a name that a file can have")
     return text
-
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 class PodLocks:

@@ -29,6 +29,9 @@ DEFAULT_MODE = 0o644
 # Credentials are for their user only, whoever else may read the volume.
 CREDENTIAL_MODE = 0o600
 
+T = TypeVar("T")
+Tokens = Mapping[ServiceAccountTokenProjection, str | Exception]
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileContent:
@@ -39,10 +42,7 @@ class FileContent:
     owner: int | None = None
 
 
-T = TypeVar("T")
-
 Payload = dict[str, FileContent]
-Tokens = Mapping[ServiceAccountTokenProjection, str | Exception]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,9 +16,15 @@ from pykubelet.kubelet.server.streaming.negotiation import StreamProtocol, has_e
 from pykubelet.kubelet.server.streaming.session import ByteSource, CommandSession, RemoteStreams, TerminalSize, ending
 from pykubelet.kubelet.server.streaming.wsstream import ChannelConnection, ChannelProtocol, MessageLink
 
+log = get_logger(__name__)
+
 # A size message has about forty bytes; a longer one is malformed.
 _LONGEST = 4096
 _DECODER = json.JSONDecoder()
+
+# How long a client may take to open the requested streams.
+STREAM_CREATION_SECONDS = 30.0
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 
 
 class SizeReader:
@@ -55,14 +61,6 @@ def _size(value: object) -> TerminalSize | None:
     if not all(type(number) is int and 0 <= number < 2**16 for number in (columns, rows)):
         return None
     return TerminalSize(columns, rows)
-
-
-log = get_logger(__name__)
-
-# How long a client may take to open the requested streams.
-STREAM_CREATION_SECONDS = 30.0
-
-_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 
 
 class TerminalSizes:

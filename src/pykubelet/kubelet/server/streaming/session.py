@@ -19,6 +19,13 @@ from pykubelet.api.serializer import Document, encode
 from pykubelet.httpserver.response import HttpError
 from pykubelet.runtimes.protocol import ByteReader, ExecSession, PortForwardConnection, RuntimeFailure
 
+# Output written before the exit is still in a small pipe; a child process may keep that open forever.
+DRAIN_SECONDS = 10.0
+SUCCESS: Document = {"metadata": {}, "status": "Success"}
+# Each port takes two channels, and 255 closes a channel.
+MAX_PORTS = 127
+Query = Sequence[tuple[str, str]]
+
 
 class ByteSource(Protocol):
     """A stream of bytes from the client."""
@@ -50,10 +57,6 @@ class RemoteStreams:
     stderr: ByteSink | None = None
     sizes: AsyncIterator[TerminalSize] | None = None
     """The initial size of the client's terminal, and every change."""
-
-
-# Output written before the exit is still in a small pipe; a child process may keep that open forever.
-DRAIN_SECONDS = 10.0
 
 
 class _Guard:
@@ -141,9 +144,6 @@ async def _resize(session: ExecSession, client: RemoteStreams) -> None:
                 session.resize(size.columns, size.rows)
 
 
-SUCCESS: Document = {"metadata": {}, "status": "Success"}
-
-
 def exit_status(command: Sequence[str], code: int) -> Document:
     """The Status of a command that exited."""
     if code == 0:
@@ -175,12 +175,6 @@ def ending(status: Document, *, as_status: bool) -> bytes:
     if as_status:
         return encode(status)
     return b"" if status["status"] == "Success" else str(status["message"]).encode()
-
-
-# Each port takes two channels, and 255 closes a channel.
-MAX_PORTS = 127
-
-Query = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

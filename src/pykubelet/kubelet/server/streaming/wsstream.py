@@ -14,6 +14,8 @@ from typing import NamedTuple, Protocol
 from pykubelet.aio.log import get_logger
 from pykubelet.httpserver.spdy.connection import BytePipe
 
+log = get_logger(__name__)
+
 CLOSE_CHANNEL = 255
 
 
@@ -92,9 +94,6 @@ class MessageBytes:
 
     async def write(self, data: bytes) -> None:
         await self._link.send(data)
-
-
-log = get_logger(__name__)
 
 
 class ChannelSink:
