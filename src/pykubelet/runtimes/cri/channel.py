@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import grpc.aio
 from cri_api.v1 import api_pb2 as cri
@@ -92,20 +92,26 @@ class CriChannel:
         finish_seconds: float = 0.0,
     ) -> A:
         """Make a call. Cancelling it cancels the call at the runtime too, after `finish_seconds` without an answer."""
+        pending = self.begin(request, answer, timeout_seconds=timeout_seconds)
+        try:
+            return await pending.answer()
+        except asyncio.CancelledError:
+            if finish_seconds:
+                with suppress(TimeoutError, CriFailure):
+                    async with asyncio.timeout(finish_seconds):
+                        await pending.answer()
+            pending.cancel()
+            raise
+
+    def begin(self, request: Message, answer: type[A], *, timeout_seconds: float | None) -> "PendingCall[A]":
+        """Begin a call that goes on when the task that waits for its answer is cancelled."""
         path = _PATHS[request.DESCRIPTOR.full_name]
-        call = self._calls.get(path)
-        if call is None:
-            call = self._calls[path] = self._channel.unary_unary(
+        method = self._calls.get(path)
+        if method is None:
+            method = self._calls[path] = self._channel.unary_unary(
                 path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
             )
-        try:
-            made = call(request, timeout=timeout_seconds)
-            if finish_seconds:
-                await _done(made, finish_seconds)
-            answered: A = await made
-        except grpc.aio.AioRpcError as error:
-            raise self._failure(error) from error
-        return answered
+        return PendingCall(method(request, timeout=timeout_seconds), self._failure)
 
     async def listen(self, request: Message, answer: type[A]) -> AsyncIterator[A]:
         """Make a call that returns a stream of answers."""
@@ -130,15 +136,28 @@ class CriChannel:
         return CriFailure(_CANCELED if code == _CANCELLED else code, error.details() or "", retry_at=retry_at)
 
 
-async def _done(call: grpc.aio.Call, finish_seconds: float) -> None:
-    """Waits until a call is answered; when cancelled, for at most `finish_seconds` more."""
-    is_done = asyncio.Event()
-    call.add_done_callback(lambda _: is_done.set())
-    try:
-        await is_done.wait()
-    except asyncio.CancelledError:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(finish_seconds):
-                await is_done.wait()
-        call.cancel()
-        raise
+class PendingCall(Generic[A]):
+    """A call in progress, independent of the task that began it."""
+
+    def __init__(
+        self, call: "grpc.aio.UnaryUnaryCall[Any, A]", failure: Callable[[grpc.aio.AioRpcError], CriFailure]
+    ) -> None:
+        self._call, self._failure = call, failure
+        self._done = asyncio.Event()
+        call.add_done_callback(lambda _: self._done.set())
+
+    async def answer(self) -> A:
+        """Wait for the answer; CriFailure if the call fails."""
+        await self._done.wait()
+        try:
+            answer: A = await self._call
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(error) from error
+        return answer
+
+    def cancel(self, *, after_seconds: float = 0.0) -> None:
+        """Cancel the call at the runtime, at once or later; does nothing if it has ended by then."""
+        if after_seconds > 0:
+            asyncio.get_running_loop().call_later(after_seconds, self._call.cancel)
+        else:
+            self._call.cancel()

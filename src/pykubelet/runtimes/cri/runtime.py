@@ -50,6 +50,9 @@ from pykubelet.runtimes.protocol import (
 
 _ROOT = "0"
 _START_SECONDS = 5.0
+# Commands are not cancelled before: containerd 1.6 may block all later commands of a container if one is cancelled
+# while it starts.
+_EXEC_START_SECONDS = 3.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -192,16 +195,24 @@ class CriRuntime:
     async def run(
         self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
     ) -> CommandResult:
-        # CRI takes whole seconds: our own timeout comes first and cancels the call.
         whole_seconds = math.ceil(timeout_seconds) if timeout_seconds is not None else 0
         request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=whole_seconds)
         deadline = None if timeout_seconds is None else timeout_seconds + DEFAULT_TIMEOUT_SECONDS
+        began = asyncio.get_running_loop().time()
+        pending = self._channel.begin(request, cri.ExecSyncResponse, timeout_seconds=deadline)
+        settled = began + _EXEC_START_SECONDS
         try:
-            async with asyncio.timeout(timeout_seconds):
-                answer = await self._channel.call(request, cri.ExecSyncResponse, timeout_seconds=deadline)
+            async with asyncio.timeout(timeout_seconds) as limit:
+                answer = await pending.answer()
         except CriFailure as failure:
             if failure.code == DEADLINE_EXCEEDED:
                 raise TimeoutError(failure.details) from failure
+            raise
+        except (TimeoutError, asyncio.CancelledError):
+            if limit.expired():
+                # The runtime, which counts whole seconds, ends the command itself a moment later.
+                settled = max(settled, began + whole_seconds + _EXEC_START_SECONDS)
+            pending.cancel(after_seconds=settled - asyncio.get_running_loop().time())
             raise
         return CommandResult(
             answer.exit_code, (answer.stdout + answer.stderr)[:limit_bytes], answer.stderr[:limit_bytes]
