@@ -1,1 +1,1 @@
-"""Runs containers with whatever serves the Container Runtime Interface: containerd, CRI-O."""
+"""Runtimes of containers: CRI, processes of the machine, and a simulation."""

@@ -50,7 +50,7 @@ class PodBook:
         self._hints = ChangeHints()
 
     def pods(self) -> list[RuntimePod]:
-        """All pods."""
+        """All pods of the runtime."""
         return [entry.value() for entry in self._entries.values()]
 
     def inspect(self, uid: PodUid) -> RuntimePod | None:

@@ -257,7 +257,7 @@ class ByteWriter(Protocol):
         """Write all bytes; waits while the peer is slow."""
 
     async def close(self) -> None:
-        """End the stream."""
+        """Close the stream; the peer reads its end."""
 
 
 class ExecSession(Protocol):

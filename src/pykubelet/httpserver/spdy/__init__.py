@@ -1,1 +1,1 @@
-"""SPDY/3.1, as exec, attach and port-forward use it."""
+"""SPDY/3.1 connections for exec, attach and port-forward."""

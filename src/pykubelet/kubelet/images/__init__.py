@@ -1,1 +1,1 @@
-"""What runs containers: the protocols a node asks, the plan of what to do, and the runtimes we bring."""
+"""Pulls images for containers and removes unused ones."""

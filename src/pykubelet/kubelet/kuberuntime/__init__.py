@@ -1,1 +1,1 @@
-"""What runs containers: the protocols a node asks, the plan of what to do, and the runtimes we bring."""
+"""Brings the containers of pods to the state of their spec through a runtime."""

@@ -183,7 +183,7 @@ class ContainerGc:
         self._events, self._node, self._clock, self._policy = events, node, clock, policy
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Collect until cancelled."""
+        """Collect every minute until cancelled."""
         ready.set()
         while True:
             try:

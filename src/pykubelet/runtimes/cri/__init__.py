@@ -1,1 +1,1 @@
-"""Runs containers with whatever serves the Container Runtime Interface: containerd, CRI-O."""
+"""Runs containers with a runtime that serves the Container Runtime Interface, such as containerd or CRI-O."""

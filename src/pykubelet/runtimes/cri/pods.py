@@ -130,7 +130,7 @@ class CriPodInspector:
         return self._owners.get(id)
 
     def owners(self) -> set[PodUid]:
-        """All known pods."""
+        """All pods that are known."""
         return set(self._owners.values())
 
     async def find_owner(self, id: str) -> PodUid | None:

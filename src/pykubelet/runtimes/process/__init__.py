@@ -1,1 +1,1 @@
-"""Containers as plain processes of the machine: supervision, not a sandbox."""
+"""Runs containers as processes of the machine, for machines without containerd, with or without root."""

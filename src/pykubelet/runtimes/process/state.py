@@ -229,7 +229,7 @@ class StateFolders:
             raise StateFoldersInUse(error.errno, "another kubelet uses this folder", str(self._lock_path)) from error
 
     def close(self) -> None:
-        """Release the lock."""
+        """Release the lock on the folders."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

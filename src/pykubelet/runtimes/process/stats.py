@@ -41,7 +41,7 @@ class ResidentMemory(NamedTuple):
 
 
 def parse_process(stat: str) -> ProcessStat:
-    """Parses /proc/PID/stat."""
+    """Parses the content of /proc/PID/stat."""
     # The name is in parentheses and may contain parentheses.
     fields = stat.rpartition(")")[2].split()
     user, system, children_user, children_system = map(int, fields[11:15])
@@ -49,7 +49,7 @@ def parse_process(stat: str) -> ProcessStat:
 
 
 def parse_resident(statm: str, page_bytes: int) -> ResidentMemory:
-    """Parses /proc/PID/statm."""
+    """Parses the content of /proc/PID/statm."""
     resident, shared = map(int, statm.split()[1:3])
     return ResidentMemory(resident * page_bytes, shared * page_bytes)
 

@@ -1,1 +1,5 @@
-"""The supervisor of one container: a program of its own, which outlives the agent."""
+"""The shim: a small program per container that outlives the kubelet.
+
+It imports only a little of the standard library and `runtimes.log_format`, because there is one process per container, which
+must be small and start at once.
+"""
