@@ -2,7 +2,7 @@
 
 The API server works with these alone; clients pair a `Resource` with a Struct in `api/scheme.py`. Fields come from
 `generated/schema.json`, read once. A kind that is not in it is either a custom resource, of which only the metadata is
-known, or a mistake; `kind_mistake` distinguishes the two.
+known, or a mistake; `unknown_kind_reason` distinguishes the two.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/schema/group_version.go
 """
