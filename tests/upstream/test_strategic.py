@@ -10,7 +10,7 @@ from pykubelet.api.go_print import json_equal
 from pykubelet.api.patch.errors import PatchError
 from pykubelet.api.patch.json_merge_patch import apply_merge_text
 from pykubelet.api.patch.strategic_apply import apply_strategic
-from pykubelet.api.patch.strategic_patch import diff_strategic
+from pykubelet.api.patch.strategic_diff import diff_strategic
 
 VECTORS = json.loads((Path(__file__).parent / "vectors/strategic.json").read_text())["cases"]
 DEFINITIONS = {

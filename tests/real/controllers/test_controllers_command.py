@@ -161,7 +161,7 @@ def test_each_role_is_enough_for_its_controllers(world: World) -> None:
     world.kubectl("create", "namespace", "ends")
     world.kubectl("create", "-f", "-", "--namespace=ends", text=json.dumps(HELD))
     world.kubectl("delete", "namespace", "ends", "--wait=false")
-    assert apart[-1].has_said("a namespace is not empty yet", within_seconds=40)
+    assert apart[-1].has_said("namespace is not empty yet", within_seconds=40)
     # Our server lets a namespace go before the controller can.
     account = f"--as=system:serviceaccount:kube-system:only-{NAMESPACES}"
     assert world.kubectl("auth", "can-i", "update", "namespaces", "--subresource=finalize", account) == "yes\n"

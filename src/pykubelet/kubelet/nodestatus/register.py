@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import AlreadyExists, ApiError, Forbidden
 from pykubelet.api.generated.core import Node, NodeCondition, NodeSpec, NodeStatus
-from pykubelet.api.patch.strategic_patch import diff_strategic
+from pykubelet.api.patch.strategic_diff import diff_strategic
 from pykubelet.api.quantity import Quantity, parse_quantity
 from pykubelet.api.scheme import NODES
 from pykubelet.api.serializer import Document, to_document

@@ -17,7 +17,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, Conflict, Invalid, NotFound
 from pykubelet.api.generated.core import Pod, PodStatus
-from pykubelet.api.patch.strategic_patch import diff_strategic
+from pykubelet.api.patch.strategic_diff import diff_strategic
 from pykubelet.api.pods import NO_MIRROR, OWNED_CONDITIONS, MirrorUid, PodUid, is_mirror_pod, is_static_pod, is_terminal
 from pykubelet.api.scheme import PODS
 from pykubelet.api.serializer import Document, to_document

@@ -12,7 +12,7 @@ from pykubelet.api.patch.errors import PatchError
 from pykubelet.api.patch.json_merge_patch import apply_merge, diff_merge
 from pykubelet.api.patch.json_patch import apply_json
 from pykubelet.api.patch.strategic_apply import apply_strategic
-from pykubelet.api.patch.strategic_patch import diff_strategic, diff_strategic_three_way
+from pykubelet.api.patch.strategic_diff import diff_strategic, diff_strategic_three_way
 
 Map = dict[str, Any]
 Documents = st.SearchStrategy[Map]

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.api.go_print import json_equal
 from pykubelet.api.patch.errors import MalformedPatchError, PatchError, UnknownFieldError
-from pykubelet.api.patch.strategic_patch import diff_strategic
+from pykubelet.api.patch.strategic_diff import diff_strategic
 
 Map = dict[str, Any]
 POD, BUDGET = "core.v1.Pod", ("policy/v1", "PodDisruptionBudget")

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.api.patch.errors import ConflictError
 from pykubelet.api.patch.strategic_apply import apply_strategic
-from pykubelet.api.patch.strategic_patch import diff_strategic_three_way
+from pykubelet.api.patch.strategic_diff import diff_strategic_three_way
 
 Map = dict[str, Any]
 POD = "core.v1.Pod"

@@ -1,4 +1,4 @@
-"""Strategic merge patches: apply, create, and the three-way patch of `kubectl apply`.
+"""Creates strategic merge patches: between two documents, and the three-way patch of `kubectl apply`.
 
 A created patch has null for a removed field, `$patch: delete` for a removed element, `$setElementOrder` beside a
 changed list and `$retainKeys` where the field has that strategy. All functions are pure: inputs are never changed, and
