@@ -50,12 +50,12 @@ async def join_cluster(settings: NodeSettings, kubeconfig: Path, *, clock: Clock
         return True
     access = read_rest_config(settings.bootstrap_kubeconfig, clock)
     try:
-        async with asyncio.timeout(None) as until_told, background_task(_end(until_told, stop), "told to stop"):
+        async with asyncio.timeout(None) as until_stopped, background_task(_end(until_stopped, stop), "stop requested"):
             await _bootstrap(settings, kubeconfig, access, clock)
     except TimeoutError as error:
         if stop.is_set():
             return False
-        raise CannotStart("nobody has signed the node's certificate request; approve it and start again") from error
+        raise CannotStart("the node's certificate request was not signed; approve it and start again") from error
     except (ApiError, RequestRefused, CertificateStoreError) as error:
         raise CannotStart(f"the node cannot join with {settings.bootstrap_kubeconfig}: {error}") from error
     return True
@@ -108,14 +108,14 @@ def run(settings: NodeSettings, *, say: Say) -> None:
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
-            told, client, server, collectors = settings, None, None, tuple[MetricsCollector, ...]()
+            node_settings, client, server, collectors = settings, None, None, tuple[MetricsCollector, ...]()
             if settings.kubeconfig is not None:
                 if not await join_cluster(settings, settings.kubeconfig, clock=clock, stop=stop):
                     return
                 joined = await stack.enter_async_context(connected(settings, settings.kubeconfig, clock=clock))
                 client, server, collectors = joined.client, joined.server, (joined.requests,)
-                told = replace(settings, only_named_objects=joined.is_node)
-            opened = open_node(told, client=client, server=server, clock=clock, collectors=collectors)
+                node_settings = replace(settings, only_named_objects=joined.is_node)
+            opened = open_node(node_settings, client=client, server=server, clock=clock, collectors=collectors)
             node = await stack.enter_async_context(opened)
 
             async def announce() -> None:

@@ -71,8 +71,8 @@ def _incremental(merged: MergeResult, source: str, *, first_set: bool) -> tuple[
         (PodOperation.DELETE, merged.deletes),
         (PodOperation.RESTORE, merged.restores),
     )
-    told = merged.adds or merged.updates or merged.deletes
-    ready = (PodUpdate(PodOperation.ADD, source),) if first_set and not told else ()
+    changed = merged.adds or merged.updates or merged.deletes
+    ready = (PodUpdate(PodOperation.ADD, source),) if first_set and not changed else ()
     return (*changes, *ready, *_told(source, (PodOperation.RECONCILE, merged.reconciles)))
 
 

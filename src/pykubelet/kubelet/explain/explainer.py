@@ -45,11 +45,11 @@ def explain_from_api(pod: Pod, events: Iterable[Event], *, node_problem: str, no
     )
 
 
-def with_api_finalizers(told: Explanation, pod: Pod) -> Explanation:
+def with_api_finalizers(explanation: Explanation, pod: Pod) -> Explanation:
     """A node's explanation with the pod's current finalizers, which only the API knows."""
-    if told.waits_for.step is not BlockingStep.FINALIZER:
-        return told
-    return replace(told, waits_for=blocked_by_finalizers(pod))
+    if explanation.waits_for.step is not BlockingStep.FINALIZER:
+        return explanation
+    return replace(explanation, waits_for=blocked_by_finalizers(pod))
 
 
 def event_trail(events: Iterable[Event]) -> tuple[TrailEntry, ...]:
@@ -128,8 +128,8 @@ class PodExplainer:
             return None
         broken = Blocked(
             BlockingStep.MANIFEST,
-            f"nobody knows such a pod; it may be in a manifest that makes no sense: {problems}",
-            "mend the manifest; it is looked at as soon as it changes",
+            f"no such pod is known; it may be in an invalid manifest: {problems}",
+            "correct the manifest; it is read again as soon as it changes",
         )
         return to_document(Explanation(namespace, name, broken, node=self._node_name, told_by=self._node_name))
 

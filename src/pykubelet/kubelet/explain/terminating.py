@@ -41,7 +41,7 @@ def _stopping(seen: PodSituation) -> Blocked:
         return Blocked(
             BlockingStep.HOOK,
             f"the {hook.what} to end{_left(seen, until)}",
-            "the hook ends, or its grace does; then the container is told to stop",
+            "the hook ends, or its grace period does; then the container is stopped",
             since=hook.since,
             until=until,
         )
@@ -61,7 +61,9 @@ def _stopping(seen: PodSituation) -> Blocked:
         f"{'container' if len(running) == 1 else 'containers'} {', '.join(running)}" if running else "its containers"
     )
     is_late = until is not None and seen.now > until
-    obeys = "the runtime did not kill it after its grace" if is_late else "told to stop, it has not ended"
+    obeys = (
+        "the runtime did not kill it after its grace" if is_late else "the stop signal was sent, but it has not ended"
+    )
     unblock = "the runtime kills it" if is_late else "it ends on SIGTERM, or is killed when its grace is over"
     return Blocked(
         BlockingStep.RUNTIME if is_late else BlockingStep.STOP,
@@ -108,7 +110,7 @@ def blocked_by_finalizers(pod: Pod) -> Blocked:
     return Blocked(
         BlockingStep.FINALIZER,
         f"its finalizers in the API{f': {named}' if named else ''}; nothing of it runs any more",
-        "whoever set them removes them from metadata.finalizers",
+        "the controllers that set them remove them from metadata.finalizers",
         since=_deletion_time(pod),
     )
 

@@ -83,33 +83,33 @@ class PodTrails:
     def __init__(self, *, clock: Clock, pods: int = PODS, entries_per_pod: int = ENTRIES_PER_POD) -> None:
         self._clock, self._pods, self._entries_per_pod = clock, pods, entries_per_pod
         self._trails: OrderedDict[PodUid, _PodTrail] = OrderedDict()
-        self._heard: Callable[[PodUid], None] = _nobody
+        self._listener: Callable[[PodUid], None] = _ignore
 
-    def on_news(self, heard: Callable[[PodUid], None]) -> None:
+    def on_news(self, listener: Callable[[PodUid], None]) -> None:
         """Call this with the pod of every new entry; it must not wait."""
-        self._heard = heard
+        self._listener = listener
 
     def note(self, uid: PodUid, station: str, what: str, **facts: Any) -> None:
         """Record a decision; facts become text at once, so that a trail keeps no objects alive."""
         trail, now = self._trail(uid), self._clock.now()
         entries = trail.entries
-        told = tuple([(name, str(value)[:_LONGEST_FACT]) for name, value in facts.items()])
-        self._heard(uid)
+        texts = tuple([(name, str(value)[:_LONGEST_FACT]) for name, value in facts.items()])
+        self._listener(uid)
         for place in range(len(entries) - 1, max(len(entries) - _LOOK_BACK, 0) - 1, -1):
             known = entries[place]
-            if known.what == what and known.facts == told and known.station == station:
+            if known.what == what and known.facts == texts and known.station == station:
                 # The newest entry is always the last.
                 del entries[place]
                 entries.append(TrailEntry(known.at, station, what, known.facts, known.times + 1, now))
                 return
-        entries.append(TrailEntry(now, station, what, told))
+        entries.append(TrailEntry(now, station, what, texts))
         if len(entries) > self._entries_per_pod:
             del entries[self._entries_per_pod // _BEGINNING]
             trail.left_out += 1
 
     def waits(self, uid: PodUid, station: str, what: str, seconds: float | None = None) -> None:
         """Set what the pod waits for at a station; repeating it keeps its start time."""
-        self._heard(uid)
+        self._listener(uid)
         if not what:
             # The most frequent call; a pod without a trail waits for nothing.
             if trail := self._trails.get(uid):
@@ -151,7 +151,7 @@ class PodTrails:
         return trail
 
 
-def _nobody(_: PodUid) -> None:
+def _ignore(_: PodUid) -> None:
     """The default listener."""
 
 

@@ -30,6 +30,173 @@ _NOT_STARTED = frozenset({"", "ContainerCreating", "PodInitializing"})
 # The texts are the API's, and object names contain no quotes.
 _MISSING = re.compile(r'(configmap|secret) "(?P<name>[^"]+)" not found|non-existent (config|secret) key')
 _NETWORK = "network is not ready"
+REJECTED = "Pod was rejected: "
+"""How the status message of a rejected pod begins."""
+
+# What would make the node admit a rejected pod, by the reason of the rejection.
+_ROOM = "free {} on the node or ask for less of it"
+_ADMISSION = {
+    "NodeAffinity": "give the node the labels that the pod asks for, or change its nodeSelector or affinity",
+    "NodeName": "name this node in spec.nodeName",
+    "NodePorts": "free the host ports that the pod asks for, or ask for others",
+    "TaintToleration": "remove the taint from the node, or have the pod tolerate it",
+    "Evicted": "wait until the node is not under that pressure any more",
+    "NodeShutdown": "wait until the node is back",
+    "SysctlForbidden": "drop the sysctl, or allow it on the node",
+    "AppArmor": "drop the AppArmor profile, or run the pod where it can be enforced",
+}
+_RECREATE = "; a rejected pod is never tried again: delete it and create it again"
+
+
+def waiting_for(seen: PodSituation) -> Blocked:
+    """What a pod waits for; BlockingStep.NOTHING if it is as desired."""
+    for question in _QUESTIONS:
+        found = question(seen)
+        if found is not None:
+            return found
+    return Blocked(BlockingStep.NOTHING, "nothing: it runs and is ready")
+
+
+def _refused(seen: PodSituation) -> Blocked | None:
+    status, note = seen.status, seen.newest("refused")
+    is_refused = status.phase == "Failed" and status.message.startswith(REJECTED)
+    if not is_refused and not (note is not None and note.station == "admission"):
+        return None
+    why = status.message.removeprefix(REJECTED) if is_refused else note.fact("why") if note else ""
+    reason = status.reason or (note.fact("reason") if note else "")
+    resource = reason.removeprefix("OutOf")
+    unblock = _ROOM.format(resource) if resource != reason else _ADMISSION.get(reason, "put right what the node names")
+    return Blocked(
+        BlockingStep.ADMISSION,
+        f"nothing any more: its node refused it ({reason}): {why.strip()}",
+        unblock + _RECREATE,
+        since=note.at if note else None,
+    )
+
+
+def _ended(seen: PodSituation) -> Blocked | None:
+    status = seen.status
+    if not is_terminal(status.phase):
+        return None
+    why = ": ".join(filter(None, (status.reason, status.message)))
+    codes = ", ".join(
+        f"container {one.name} exited with {one.state.terminated.exit_code}"
+        for one in (*status.init_container_statuses, *status.container_statuses)
+        if one.state.terminated is not None and one.state.terminated.exit_code
+    )
+    details = "; ".join(filter(None, (why, codes)))
+    return Blocked(
+        BlockingStep.ENDED, f"nothing any more: it has {status.phase.lower()}" + (f" ({details})" if details else "")
+    )
+
+
+def _unscheduled(seen: PodSituation) -> Blocked | None:
+    pod = seen.pod
+    if pod.spec.node_name:
+        return None
+    if gates := ", ".join(gate.name for gate in pod.spec.scheduling_gates):
+        return Blocked(
+            BlockingStep.SCHEDULING, f"its scheduling gates: {gates}", "the controllers that set them remove them"
+        )
+    condition = next((one for one in seen.status.conditions if one.type == "PodScheduled"), None)
+    event = seen.newest("FailedScheduling")
+    why = condition.message if condition is not None and condition.status == "False" else ""
+    why = why or (event.fact("said") if event else "")
+    if why:
+        return Blocked(
+            BlockingStep.SCHEDULING,
+            f"a node that it fits on: {why}",
+            "a node that meets all of this, or a pod that asks for less",
+        )
+    name = pod.spec.scheduler_name or "default-scheduler"
+    return Blocked(
+        BlockingStep.SCHEDULING,
+        f"a scheduler: none has looked at it, it asks for {name}",
+        f"run {name}, or set spec.nodeName",
+    )
+
+
+def _held(seen: PodSituation) -> Blocked | None:
+    wait = seen.at(WaitStation.ADMISSION)
+    if wait is None:
+        return None
+    return Blocked(
+        BlockingStep.ROOM,
+        f"room on its node: {wait.what}",
+        "they end; their termination was requested",
+        since=wait.since,
+    )
+
+
+def _turn(seen: PodSituation) -> Blocked | None:
+    wait = seen.at(WaitStation.TURNS)
+    if wait is None:
+        return None
+    holder = waiting_for(seen.holder) if seen.holder is not None else None
+    reason = f"; that one waits for {holder.what}" if holder is not None else ""
+    unblock = holder.unblock if holder is not None and holder.unblock else "the former one ends"
+    until = holder.until if holder is not None else None
+    return Blocked(
+        BlockingStep.TURN, f"the former static pod of this name to end{reason}", unblock, since=wait.since, until=until
+    )
+
+
+def _broken_manifest(seen: PodSituation) -> Blocked | None:
+    wait = seen.at(WaitStation.SOURCES)
+    if wait is None:
+        return None
+    return Blocked(
+        BlockingStep.MANIFEST,
+        f"its manifest to make sense again; it runs as last understood: {wait.what}",
+        "mend the manifest; what it says then takes effect at once",
+        since=wait.since,
+    )
+
+
+def _node(seen: PodSituation) -> Blocked | None:
+    if not seen.node_problem:
+        return None
+    return Blocked(BlockingStep.NODE, f"its node {seen.pod.spec.node_name}: {seen.node_problem}", "the node comes back")
+
+
+def _gate(seen: PodSituation) -> Blocked | None:
+    known = {one.type: one for one in seen.status.conditions}
+    missing = [
+        gate.condition_type
+        for gate in seen.pod.spec.readiness_gates
+        if gate.condition_type not in known or known[gate.condition_type].status != "True"
+    ]
+    if not missing:
+        return None
+    return Blocked(
+        BlockingStep.READINESS_GATE,
+        f"its readiness gates: {', '.join(missing)}",
+        "the controllers of these conditions set them to True in the pod's status",
+    )
+
+
+def _unsent(seen: PodSituation) -> Blocked | None:
+    note = seen.newest(SENT, NOT_SENT)
+    if note is None or note.what == SENT:
+        return None
+    return Blocked(
+        BlockingStep.STATUS,
+        f"the API server to take its status: {note.fact('why')}",
+        "the API server answers again, or allows it",
+        since=note.at,
+    )
+
+
+def _duplicate(seen: PodSituation) -> Blocked | None:
+    wait = seen.at(WaitStation.CLAIMS)
+    if wait is None:
+        return None
+    return Blocked(
+        BlockingStep.DUPLICATE,
+        f"nothing, but another manifest names it too: {wait.what}",
+        "remove the pod from one of them, or give it another name there",
+        since=wait.since,
+    )
 
 
 def blocked_by_containers(seen: PodSituation) -> Blocked | None:
@@ -164,20 +331,20 @@ def _starting(seen: PodSituation, container: Container) -> Blocked:
     why = retry.what.removeprefix("another try: ") if retry is not None else ""
     if why.startswith(_NETWORK):
         return Blocked(BlockingStep.NETWORK, f"the network of its node: {why}", "the node's network plugin gets ready")
-    told = seen.newest("FailedMount", "Scheduled", "Pulling", "Pulled", "FailedCreatePodSandBox", "Created")
-    is_volume = told is not None and told.what == "FailedMount"
+    entry = seen.newest("FailedMount", "Scheduled", "Pulling", "Pulled", "FailedCreatePodSandBox", "Created")
+    is_volume = entry is not None and entry.what == "FailedMount"
     if volumes is not None or "mount volumes" in why or (is_volume and not seen.is_from_node):
-        return _volumes(seen, told if is_volume else None)
+        return _volumes(seen, entry if is_volume else None)
     if hook is not None:
         return Blocked(BlockingStep.HOOK, f"the {hook.what} to end", "the hook ends", since=hook.since)
-    if told is not None and told.what == "FailedCreatePodSandBox":
+    if entry is not None and entry.what == "FailedCreatePodSandBox":
         return Blocked(
-            BlockingStep.RUNTIME, f"its sandbox: {told.fact('said')}", "the runtime can make one", since=told.at
+            BlockingStep.RUNTIME, f"its sandbox: {entry.fact('said')}", "the runtime can make one", since=entry.at
         )
-    if told is not None and told.what == "Pulling" and (start is not None or not seen.is_from_node):
-        name = told.fact("container") or container.name
-        what = f"the image of container {name}, which is being pulled: {told.fact('said')}"
-        return Blocked(BlockingStep.IMAGE, what, "the pull ends", since=told.last_at or told.at)
+    if entry is not None and entry.what == "Pulling" and (start is not None or not seen.is_from_node):
+        name = entry.fact("container") or container.name
+        what = f"the image of container {name}, which is being pulled: {entry.fact('said')}"
+        return Blocked(BlockingStep.IMAGE, what, "the pull ends", since=entry.last_at or entry.at)
     if why:
         return Blocked(BlockingStep.RUNTIME, f"its node to start it, which failed: {why}", "", until=_retry(seen))
     if start is not None:
@@ -186,9 +353,9 @@ def _starting(seen: PodSituation, container: Container) -> Blocked:
     return Blocked(BlockingStep.START, f"its node {seen.pod.spec.node_name} to start it", "the node takes it up")
 
 
-def _volumes(seen: PodSituation, told: TrailEntry | None) -> Blocked:
+def _volumes(seen: PodSituation, entry: TrailEntry | None) -> Blocked:
     wait, retry = seen.at(WaitStation.VOLUMES), seen.at(WaitStation.RETRY)
-    said = told.fact("said") if told is not None else ""
+    said = entry.fact("said") if entry is not None else ""
     since = wait.since if wait is not None else retry.since if retry is not None else None
     if _MISSING.search(said):
         return Blocked(
@@ -238,170 +405,6 @@ def _retry(seen: PodSituation) -> datetime | None:
 def _logs(seen: PodSituation, container: Container, *, previous: bool = True) -> str:
     meta = seen.pod.metadata
     return f"kubectl logs {meta.name} -n {meta.namespace} -c {container.name}" + (" --previous" if previous else "")
-
-
-REJECTED = "Pod was rejected: "
-"""How the status message of a rejected pod begins."""
-
-# What would make the node admit a rejected pod, by the reason of the rejection.
-_ROOM = "free {} on the node or ask for less of it"
-_ADMISSION = {
-    "NodeAffinity": "give the node the labels that the pod asks for, or change its nodeSelector or affinity",
-    "NodeName": "name this node in spec.nodeName",
-    "NodePorts": "free the host ports that the pod asks for, or ask for others",
-    "TaintToleration": "remove the taint from the node, or have the pod tolerate it",
-    "Evicted": "wait until the node is not under that pressure any more",
-    "NodeShutdown": "wait until the node is back",
-    "SysctlForbidden": "drop the sysctl, or allow it on the node",
-    "AppArmor": "drop the AppArmor profile, or run the pod where it can be enforced",
-}
-_ANEW = "; a pod that was refused is never tried again: delete it and make it anew"
-
-
-def waiting_for(seen: PodSituation) -> Blocked:
-    """What a pod waits for; BlockingStep.NOTHING if it is as desired."""
-    for question in _QUESTIONS:
-        found = question(seen)
-        if found is not None:
-            return found
-    return Blocked(BlockingStep.NOTHING, "nothing: it runs and is ready")
-
-
-def _refused(seen: PodSituation) -> Blocked | None:
-    status, note = seen.status, seen.newest("refused")
-    is_refused = status.phase == "Failed" and status.message.startswith(REJECTED)
-    if not is_refused and not (note is not None and note.station == "admission"):
-        return None
-    why = status.message.removeprefix(REJECTED) if is_refused else note.fact("why") if note else ""
-    reason = status.reason or (note.fact("reason") if note else "")
-    resource = reason.removeprefix("OutOf")
-    unblock = _ROOM.format(resource) if resource != reason else _ADMISSION.get(reason, "put right what the node names")
-    return Blocked(
-        BlockingStep.ADMISSION,
-        f"nothing any more: its node refused it ({reason}): {why.strip()}",
-        unblock + _ANEW,
-        since=note.at if note else None,
-    )
-
-
-def _ended(seen: PodSituation) -> Blocked | None:
-    status = seen.status
-    if not is_terminal(status.phase):
-        return None
-    why = ": ".join(filter(None, (status.reason, status.message)))
-    codes = ", ".join(
-        f"container {one.name} exited with {one.state.terminated.exit_code}"
-        for one in (*status.init_container_statuses, *status.container_statuses)
-        if one.state.terminated is not None and one.state.terminated.exit_code
-    )
-    told = "; ".join(filter(None, (why, codes)))
-    return Blocked(
-        BlockingStep.ENDED, f"nothing any more: it has {status.phase.lower()}" + (f" ({told})" if told else "")
-    )
-
-
-def _unscheduled(seen: PodSituation) -> Blocked | None:
-    pod = seen.pod
-    if pod.spec.node_name:
-        return None
-    if gates := ", ".join(gate.name for gate in pod.spec.scheduling_gates):
-        return Blocked(BlockingStep.SCHEDULING, f"its scheduling gates: {gates}", "whoever set them removes them")
-    condition = next((one for one in seen.status.conditions if one.type == "PodScheduled"), None)
-    event = seen.newest("FailedScheduling")
-    why = condition.message if condition is not None and condition.status == "False" else ""
-    why = why or (event.fact("said") if event else "")
-    if why:
-        return Blocked(
-            BlockingStep.SCHEDULING,
-            f"a node that it fits on: {why}",
-            "a node that meets all of this, or a pod that asks for less",
-        )
-    name = pod.spec.scheduler_name or "default-scheduler"
-    return Blocked(
-        BlockingStep.SCHEDULING,
-        f"a scheduler: none has looked at it, it asks for {name}",
-        f"run {name}, or set spec.nodeName",
-    )
-
-
-def _held(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStation.ADMISSION)
-    if wait is None:
-        return None
-    return Blocked(
-        BlockingStep.ROOM, f"room on its node: {wait.what}", "they end, which they were told to", since=wait.since
-    )
-
-
-def _turn(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStation.TURNS)
-    if wait is None:
-        return None
-    holder = waiting_for(seen.holder) if seen.holder is not None else None
-    told = f"; that one waits for {holder.what}" if holder is not None else ""
-    unblock = holder.unblock if holder is not None and holder.unblock else "the former one ends"
-    until = holder.until if holder is not None else None
-    return Blocked(
-        BlockingStep.TURN, f"the former static pod of this name to end{told}", unblock, since=wait.since, until=until
-    )
-
-
-def _broken_manifest(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStation.SOURCES)
-    if wait is None:
-        return None
-    return Blocked(
-        BlockingStep.MANIFEST,
-        f"its manifest to make sense again; it runs as last understood: {wait.what}",
-        "mend the manifest; what it says then takes effect at once",
-        since=wait.since,
-    )
-
-
-def _node(seen: PodSituation) -> Blocked | None:
-    if not seen.node_problem:
-        return None
-    return Blocked(BlockingStep.NODE, f"its node {seen.pod.spec.node_name}: {seen.node_problem}", "the node comes back")
-
-
-def _gate(seen: PodSituation) -> Blocked | None:
-    known = {one.type: one for one in seen.status.conditions}
-    missing = [
-        gate.condition_type
-        for gate in seen.pod.spec.readiness_gates
-        if gate.condition_type not in known or known[gate.condition_type].status != "True"
-    ]
-    if not missing:
-        return None
-    return Blocked(
-        BlockingStep.READINESS_GATE,
-        f"its readiness gates: {', '.join(missing)}",
-        "whoever is responsible for these conditions sets them to True in the pod's status",
-    )
-
-
-def _unsent(seen: PodSituation) -> Blocked | None:
-    note = seen.newest(SENT, NOT_SENT)
-    if note is None or note.what == SENT:
-        return None
-    return Blocked(
-        BlockingStep.STATUS,
-        f"the API server to take its status: {note.fact('why')}",
-        "the API server answers again, or allows it",
-        since=note.at,
-    )
-
-
-def _duplicate(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStation.CLAIMS)
-    if wait is None:
-        return None
-    return Blocked(
-        BlockingStep.DUPLICATE,
-        f"nothing, but another manifest names it too: {wait.what}",
-        "remove the pod from one of them, or give it another name there",
-        since=wait.since,
-    )
 
 
 _QUESTIONS: tuple[Callable[[PodSituation], Blocked | None], ...] = (

@@ -428,7 +428,7 @@ def _app_armor(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:
     return PodAdmitResult("AppArmor", f"Cannot enforce AppArmor: {error}") if error else ADMITTED
 
 
-def _shutdown(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:  # noqa: ARG001  a node that goes down takes nobody
+def _shutdown(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:  # noqa: ARG001  a node that shuts down admits no pod
     return PodAdmitResult("NodeShutdown", view.shutdown) if view.shutdown else ADMITTED
 
 

@@ -88,16 +88,16 @@ def pod_ready(
     if ready.status != "True":
         return _condition(pod, old, "Ready", status=ready.status, reason=ready.reason, message=ready.message)
     known = tuple(conditions)
-    complaints = []
+    errors = []
     for gate in pod.spec.readiness_gates:
         kind = gate.condition_type
         condition = find_condition(known, kind)
         if condition is None:
-            complaints.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
+            errors.append(f'corresponding condition of pod readiness gate "{kind}" does not exist.')
         elif condition.status != "True":
-            complaints.append(f'the status of pod readiness gate "{kind}" is not "True", but {condition.status}')
-    if complaints:
-        return _condition(pod, old, "Ready", reason=READINESS_GATES_NOT_READY, message=", ".join(complaints))
+            errors.append(f'the status of pod readiness gate "{kind}" is not "True", but {condition.status}')
+    if errors:
+        return _condition(pod, old, "Ready", reason=READINESS_GATES_NOT_READY, message=", ".join(errors))
     return _condition(pod, old, "Ready", status="True")
 
 
