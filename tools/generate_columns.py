@@ -1,4 +1,4 @@
-"""Writes `src/pykubelet.kinds.generated/columns.json`: the columns of `kubectl get` for each kind.
+"""Writes `src/pykubelet/kinds/generated/columns.json`: the columns of `kubectl get` for each kind.
 
 Run it with the root of a Kubernetes 1.34 source tree: `python tools/generate_columns.py kubernetes/`. Names, types,
 priorities and order come from pkg/printers/internalversion/printers.go, descriptions from there or from the
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-TARGET = HERE.parent / "src/pykubelet.kinds.generated/columns.json"
+TARGET = HERE.parent / "src/pykubelet/kinds/generated/columns.json"
 
 PRINTERS: dict[str, str] = {
     "pod": "pods",

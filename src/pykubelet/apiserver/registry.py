@@ -13,32 +13,32 @@ BUILT_IN_KINDS: tuple[Kind, ...] = (*KINDS, customresourcedefinition.KIND)
 class ServedKinds:
     """Kinds by group, version and plural. `generation` increments with each change, to invalidate derived values."""
 
-    def __init__(self, rows: Iterable[Kind] = ()) -> None:
-        self._rows: dict[tuple[str, str, str], Kind] = {}
+    def __init__(self, kinds: Iterable[Kind] = ()) -> None:
+        self._kinds: dict[tuple[str, str, str], Kind] = {}
         self.generation = 0
-        for row in rows:
-            self.add(row)
+        for kind in kinds:
+            self.add(kind)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """The kind of a resource, or None if it is not served."""
-        return self._rows.get((group, version, plural))
+        return self._kinds.get((group, version, plural))
 
     def of_collection(self, collection: str) -> Kind | None:
         """The kind of a group resource (`replicasets.apps`), in the version that was added first."""
         plural, _, group = collection.partition(".")
-        return next((row for (of, _, name), row in self._rows.items() if (of, name) == (group, plural)), None)
+        return next((kind for (of, _, name), kind in self._kinds.items() if (of, name) == (group, plural)), None)
 
     def all(self) -> tuple[Kind, ...]:
         """All kinds, in the order in which they were added."""
-        return tuple(self._rows.values())
+        return tuple(self._kinds.values())
 
-    def add(self, served: Kind) -> None:
+    def add(self, kind: Kind) -> None:
         """Serves a kind, or replaces the one of the same resource."""
-        resource = served.resource
-        self._rows[resource.group, resource.version, resource.plural] = served
+        resource = kind.resource
+        self._kinds[resource.group, resource.version, resource.plural] = kind
         self.generation += 1
 
     def remove(self, group: str, version: str, plural: str) -> None:
         """Stops serving a resource; does nothing if it is not served."""
-        if self._rows.pop((group, version, plural), None) is not None:
+        if self._kinds.pop((group, version, plural), None) is not None:
             self.generation += 1

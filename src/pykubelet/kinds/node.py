@@ -42,8 +42,8 @@ def selector_term_warnings(term: Document, path: str, *, checks_values: bool = F
     warnings: list[str] = []
     for index, expression in enumerate(term.get("matchExpressions", ())):
         at, key = f"{path}.matchExpressions[{index}]", expression.get("key", "")
-        if said := DEPRECATED_LABELS.get(key):
-            warnings.append(f"{at}.key: {key} is {said}")
+        if text := DEPRECATED_LABELS.get(key):
+            warnings.append(f"{at}.key: {key} is {text}")
         if checks_values:
             for place, value in enumerate(expression.get("values", ())):
                 warnings += [f"{at}.values[{place}]: {value} is invalid, {why}" for why in label_value_errors(value)]

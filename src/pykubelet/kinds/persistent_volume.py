@@ -208,7 +208,7 @@ def volume_warnings(document: Document) -> list[str]:
     """Warns about deprecated annotations, policies, labels and volume sources of a PersistentVolume."""
     spec, annotations = document["spec"], document["metadata"].get("annotations", {})
     warnings = [
-        f"metadata.annotations[{key}]: {said}" for key, said in _DEPRECATED_ANNOTATIONS.items() if key in annotations
+        f"metadata.annotations[{key}]: {text}" for key, text in _DEPRECATED_ANNOTATIONS.items() if key in annotations
     ]
     if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
         warnings.append(_RECYCLE)

@@ -92,10 +92,10 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
 def storage_class_warnings(document: Document) -> list[str]:
     """Warns about deprecated labels in the allowed topologies."""
     return [
-        f"allowedTopologies[{index}].matchLabelExpressions[{place}].key: {said}"
+        f"allowedTopologies[{index}].matchLabelExpressions[{place}].key: {text}"
         for index, term in enumerate(document.get("allowedTopologies", ()))
         for place, expression in enumerate(term.get("matchLabelExpressions", ()))
-        if (said := DEPRECATED_LABELS.get(expression.get("key", "")))
+        if (text := DEPRECATED_LABELS.get(expression.get("key", "")))
     ]
 
 

@@ -315,8 +315,8 @@ def _job_state(document: Document) -> str:
 
 
 def _completions(spec: Document, succeeded: int) -> str:
-    if (wanted := spec.get("completions")) is not None:
-        return f"{succeeded}/{wanted}"
+    if (completions := spec.get("completions")) is not None:
+        return f"{succeeded}/{completions}"
     parallelism = spec.get("parallelism") or 0
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 

@@ -303,8 +303,8 @@ def _pod_level_resources(spec: Document) -> Document:
             for name, total in container_sums(spec, "requests").items()
             if is_pod_level(name) and is_overcommit_allowed(name)
         }
-        asked = {name: value for name, value in limits.items() if is_pod_level(name)}
-        requests = {**asked, **sums, **requests}
+        from_limits = {name: value for name, value in limits.items() if is_pod_level(name)}
+        requests = {**from_limits, **sums, **requests}
     sides = {"limits": limits, "requests": requests}
     return {**resources, **{side: values for side, values in sides.items() if values}}
 

@@ -101,21 +101,21 @@ def _with_apparmor_fields(spec: Document, annotations: Mapping[str, str]) -> Doc
     """The spec with the AppArmor profiles of the annotations in its fields."""
     if spec.get("os", {}).get("name") == "windows":
         return spec
-    whole = spec.get("securityContext", {}).get("appArmorProfile")
+    pod_profile = spec.get("securityContext", {}).get("appArmorProfile")
     result = dict(spec)
     for kind in CONTAINER_LISTS:
         if kind in spec:
-            result[kind] = [_with_apparmor_field(container, annotations, whole) for container in spec[kind]]
+            result[kind] = [_with_apparmor_field(container, annotations, pod_profile) for container in spec[kind]]
     return result
 
 
-def _with_apparmor_field(container: Document, annotations: Mapping[str, str], whole: Document | None) -> Document:
+def _with_apparmor_field(container: Document, annotations: Mapping[str, str], pod_profile: Document | None) -> Document:
     text = annotations.get(f"{APPARMOR_CONTAINER_PREFIX}{container['name']}")
     context = container.get("securityContext", {})
     if text is None or "appArmorProfile" in context:
         return container
     profile = apparmor_field(text)
-    if profile is None or profile == whole or apparmor_errors(profile, ""):
+    if profile is None or profile == pod_profile or apparmor_errors(profile, ""):
         return container
     return {**container, "securityContext": {**context, "appArmorProfile": profile}}
 
@@ -182,11 +182,11 @@ def fields(pod: Document) -> Mapping[str, str]:
     }
 
 
-def grace_seconds(pod: Document, asked: int | None) -> int:
+def grace_seconds(pod: Document, requested: int | None) -> int:
     """The grace period of a deletion: 0 if the pod is not scheduled or has ended."""
     if not pod["spec"].get("nodeName") or pod["status"].get("phase") in _FINISHED:
         return 0
-    period = pod["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
+    period = pod["spec"].get("terminationGracePeriodSeconds", 0) if requested is None else requested
     return period if period >= 0 else 1
 
 

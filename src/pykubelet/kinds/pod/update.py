@@ -234,8 +234,8 @@ def pod_resize_errors(new: Document, old: Document) -> list[FieldError]:
 
 def _never_resized(new: Document, old: Document) -> str:
     """Why a pod of this kind cannot be resized; empty if it can be."""
-    whole = (pod["spec"].get("resources", {}) for pod in (old, new))
-    if any(resources.get("requests") or resources.get("limits") for resources in whole):
+    pod_resources = (pod["spec"].get("resources", {}) for pod in (old, new))
+    if any(resources.get("requests") or resources.get("limits") for resources in pod_resources):
         return "pods with pod-level resources cannot be resized"
     if MIRROR_ANNOTATION in old["metadata"].get("annotations", {}):
         return "static pods cannot be resized"

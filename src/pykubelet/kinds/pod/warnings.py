@@ -86,7 +86,7 @@ def _warnings(pod: Document, prefix: str) -> list[str]:
         warnings += _node_warnings(spec, path)
     if annotations:
         warnings += [
-            f"{annotations_at}[{key}]: {said}" for key, said in _DEPRECATED_ANNOTATIONS.items() if key in annotations
+            f"{annotations_at}[{key}]: {text}" for key, text in _DEPRECATED_ANNOTATIONS.items() if key in annotations
         ]
     if volumes := spec.get("volumes"):
         warnings += pod_volume_warnings(volumes, f"{path}.volumes")
@@ -123,8 +123,8 @@ def _node_warnings(spec: Document, path: str) -> list[str]:
         warnings += selector_term_warnings(preference, f"{at}.{PREFERRED}[{index}].preference", checks_values=True)
     for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
         at, key = f"{path}.topologySpreadConstraints[{index}]", constraint.get("topologyKey", "")
-        if said := DEPRECATED_LABELS.get(key):
-            warnings.append(f"{at}.topologyKey: {key} is {said}")
+        if text := DEPRECATED_LABELS.get(key):
+            warnings.append(f"{at}.topologyKey: {key} is {text}")
         if "labelSelector" not in constraint:
             warnings.append(f"{at}.labelSelector: {_MATCHES_NO_POD}")
     return warnings
@@ -135,7 +135,7 @@ def pod_volume_warnings(volumes: list[Document], path: str) -> list[str]:
     warnings: list[str] = []
     for index, volume in enumerate(volumes):
         if not _REMOVED_SOURCES.isdisjoint(volume):
-            warnings += [f"{path}[{index}].{said}" for kind, said in REMOVED_STORAGE_WARNINGS.items() if kind in volume]
+            warnings += [f"{path}[{index}].{text}" for kind, text in REMOVED_STORAGE_WARNINGS.items() if kind in volume]
         elif template := volume.get("ephemeral", {}).get("volumeClaimTemplate"):
             at = f"{path}[{index}].ephemeral.volumeClaimTemplate.spec"
             warnings += claim_spec_warnings(template.get("spec", {}), at)
@@ -237,11 +237,11 @@ def _repeated(values: Iterable[str]) -> list[tuple[int, str]]:
 def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: str) -> list[str]:
     """Warns about all containers except for ports; `prefix` is the path of the pod or template."""
     warnings: list[str] = []
-    whole = spec.get("securityContext", {}).get("appArmorProfile")
+    pod_profile = spec.get("securityContext", {}).get("appArmorProfile")
     for container, path in containers_with_paths(spec, f"{prefix}spec"):
         if annotations:
-            keys = _deprecated_annotations(container, annotations, whole, is_template=bool(prefix))
-            warnings += [f"{prefix}metadata.annotations[{key}]: {said}" for key, said in keys.items()]
+            keys = _deprecated_annotations(container, annotations, pod_profile, is_template=bool(prefix))
+            warnings += [f"{prefix}metadata.annotations[{key}]: {text}" for key, text in keys.items()]
         if resources := container.get("resources"):
             for resource in _BYTES:
                 for kind in ("limits", "requests"):
@@ -253,7 +253,7 @@ def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: s
 
 
 def _deprecated_annotations(
-    container: Document, annotations: Mapping[str, str], whole: Document | None, *, is_template: bool
+    container: Document, annotations: Mapping[str, str], pod_profile: Document | None, *, is_template: bool
 ) -> dict[str, str]:
     context, name = container.get("securityContext", {}), container.get("name", "")
     found: dict[str, str] = {}
@@ -263,7 +263,7 @@ def _deprecated_annotations(
     # The annotations of a pod itself become fields when it is read, with a warning of their own.
     if is_template and key in annotations and "appArmorProfile" not in context:
         profile = apparmor_field(annotations[key])
-        if profile is None or profile != whole:
+        if profile is None or profile != pod_profile:
             found[key] = USE_APPARMOR_FIELD
     return found
 
@@ -306,7 +306,7 @@ def _number_warnings(ports: list[tuple[Document, str]]) -> list[str]:
         if port.get("hostIP") and not port.get("hostPort"):
             warnings.append(f"{path}: hostIP set without hostPort: {_port_text(port)}")
         others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
-        warnings += [f"{path}: {said} with {at}" for other, at in others if (said := _collision(port, other))]
+        warnings += [f"{path}: {text} with {at}" for other, at in others if (text := _collision(port, other))]
         others.append((port, path))
     return warnings
 
@@ -373,13 +373,13 @@ def apparmor_warnings(pod: Document) -> list[str]:
         return []
     if spec.get("os", {}).get("name") == "windows":
         return []
-    whole = spec.get("securityContext", {}).get("appArmorProfile")
+    pod_profile = spec.get("securityContext", {}).get("appArmorProfile")
     warnings: list[str] = []
     for container, _ in containers_with_paths(spec, ""):
         key = f"{APPARMOR_CONTAINER_PREFIX}{container.get('name', '')}"
         if key in annotations and "appArmorProfile" not in container.get("securityContext", {}):
             profile = apparmor_field(annotations[key])
-            if profile is None or profile != whole or apparmor_errors(profile, ""):
+            if profile is None or profile != pod_profile or apparmor_errors(profile, ""):
                 warnings.append(f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}")
     return warnings
 
