@@ -21,8 +21,8 @@ from stored_objects import drained, put, remove, value_of
 
 T = TypeVar("T")
 
-MAX_RESULTS = 6
-SETTINGS = StoreSettings(history_changes=MAX_RESULTS, without_history=frozenset({"leases"}), lifetimes={})
+REMEMBERED = 6
+SETTINGS = StoreSettings(history_changes=REMEMBERED, without_history=frozenset({"leases"}), lifetimes={})
 GENEROUS = replace(SETTINGS, history_changes=1000, history_seconds=1e6)
 COLLECTIONS = ("pods", "leases")
 KEYS = st.builds(StoreKey, st.sampled_from(COLLECTIONS), st.sampled_from(["a", "a-b"]), st.sampled_from(["x", "y"]))
@@ -100,7 +100,7 @@ class StoreMachine(RuleBasedStateMachine):
     def must_know(self, collection: str, revision: int) -> bool:
         """Whether a revision may not be forgotten yet."""
         since = max(self.quiet_since, self.opened_at if collection in SETTINGS.without_history else 0)
-        return revision >= since and sum(change.revision > revision for change in self.log) <= MAX_RESULTS
+        return revision >= since and sum(change.revision > revision for change in self.log) <= REMEMBERED
 
     @invariant()
     def present_is_as_the_log_says(self) -> None:
