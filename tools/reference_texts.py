@@ -8,7 +8,7 @@ FILES = (
     ("state.db", "0600", "Every object: one SQLite file."),
     ("state.db-wal", "0600", "Its log; the two belong together."),
     ("pki/ca.crt", "0644", "The authority's certificate."),
-    ("pki/ca.key", "0600", "Its key: whoever has it can be anybody."),
+    ("pki/ca.key", "0600", "The private key of the authority; it can sign a certificate for any user."),
     ("pki/apiserver.crt", "0644", "The server's own certificate, renewed in time."),
     ("pki/apiserver.key", "0600", "Its key."),
     ("pki/sa.key", "0600", "Signs the tokens of service accounts."),

@@ -78,7 +78,7 @@ async def test_pod_that_no_node_takes_is_explained_from_the_api(lab: UpLab) -> N
     await lab.kubectl("create", "-f", "-", text=lonely)
     await lab.sign_in("#/pod/default/writer")
     await lab.tab.until_text("Waits for: scheduling")
-    await lab.tab.until_text("no node has the pod")
+    await lab.tab.until_text("the pod is not on this node")
     assert await lab.tab.run(station("pods")) == "0"
 
 
@@ -89,7 +89,7 @@ async def test_one_pod_says_what_it_waits_for_and_writes_its_log_as_one_looks(tm
         await lab.tab.until_text("Waits for: configuration")
         await lab.tab.until_text("create the configmap words")
         await lab.kubectl("create", "configmap", "words", "--from-literal=greeting=good morning")
-        await lab.tab.until_text("Waits for nothing")
+        await lab.tab.until_text("Nothing blocks this pod")
         await lab.tab.until("document.querySelector('.log').textContent.includes('good morning')")
         await lab.tab.until("document.querySelector('.log').textContent.includes('line 5')")
         seen = await lab.tab.run("document.querySelectorAll('.log span').length")
@@ -115,10 +115,10 @@ async def test_broken_manifest_is_shown_with_its_line(tmp_path: Path) -> None:
         assert "spec.containers[0].imag" in words
         assert 'unknown field (did you mean "image"?)' in words
         (lab.manifests / "shop.yaml").write_text(f"{BROKEN}---{SECRET}")
-        await lab.tab.until_text("it holds a Secret")
+        await lab.tab.until_text("it contains a Secret")
         assert "hunter2" not in await lab.tab.run("document.documentElement.innerHTML")
         (lab.manifests / "shop.yaml").write_text(BROKEN.replace("imag:", "image:"))
-        await lab.tab.until_text("All manifests are in good order.")
+        await lab.tab.until_text("All manifests are valid.")
 
 
 async def test_objects_of_any_kind_are_shown_as_yaml_without_secrets(lab: UpLab) -> None:
@@ -130,7 +130,7 @@ async def test_objects_of_any_kind_are_shown_as_yaml_without_secrets(lab: UpLab)
     await lab.tab.until_text("password: (hidden, 20 characters)")
     assert "kind: Secret" in await lab.tab.run("document.querySelector('.yamltext').innerText")
     await lab.tab.run("location.hash = '#/objects/apps/v1/deployments'")
-    await lab.tab.until_text("There are none.")
+    await lab.tab.until_text("No objects.")
     for view in ("nodes", "events"):
         await lab.tab.run(f"location.hash = '#/{view}'")
         await lab.tab.until(f"document.querySelectorAll('.of-{view} .body .row').length > 0")
@@ -155,7 +155,7 @@ async def test_keyboard_is_enough(lab: UpLab) -> None:
     assert first < second
     await lab.tab.press("Enter")
     await lab.tab.until(f"location.hash === '#/pod/default/{second}'")
-    await lab.tab.until_text("Waits for nothing")
+    await lab.tab.until_text("Nothing blocks this pod")
     await lab.tab.press("Escape")
     await lab.tab.until("location.hash === '#/pods'")
     await lab.tab.until(f"document.querySelector('.row.active .c-name').innerText === '{second}'")

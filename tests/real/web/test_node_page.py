@@ -49,7 +49,7 @@ async def test_page_of_a_node_on_its_own_shows_its_static_pods(tmp_path: Path) -
         await lab.tab.until(RUNS)
         assert await lab.tab.run("document.querySelector('.s-server .number').textContent") == "none"
         await lab.tab.run("location.hash = '#/pod/default/web-node-1'")
-        await lab.tab.until_text("Waits for nothing")
+        await lab.tab.until_text("Nothing blocks this pod")
         await lab.tab.run("location.hash = '#/events'")
         await lab.tab.until_text("this node runs without an API server")
         manifest.unlink()

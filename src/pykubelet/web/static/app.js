@@ -12,7 +12,7 @@ import { ProblemView } from "./problemview.js";
 const live = new Live();
 const view = byId("view");
 const SOURCES = { file: "file", http: "URL", api: "API" };
-const LINKS = { live: "live", lost: "no answer, trying again", over: "signed out: use the link that the program printed, or its page-link file" };
+const LINKS = { live: "live", lost: "no connection, retrying", over: "signed out: use the link that the program printed, or its page-link file" };
 
 function podLink(row) {
   return `#/pod/${encodeURIComponent(row.namespace)}/${encodeURIComponent(row.name)}`;
@@ -173,7 +173,7 @@ function summary() {
   const bad = live.counts.tones.bad ?? 0;
   say(byId("node"), live.about.node);
   const pods = byId("count-pods");
-  say(pods, bad ? `${live.tables.pods.size}, ${bad} need help` : String(live.tables.pods.size));
+  say(pods, bad ? `${live.tables.pods.size}, ${bad} with problems` : String(live.tables.pods.size));
   pods.classList.toggle("bad", bad > 0);
   const problems = byId("count-problems");
   problems.hidden = live.problems.length === 0;

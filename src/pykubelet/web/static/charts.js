@@ -18,9 +18,9 @@ function sparkline(values, label) {
 }
 
 function figure(title, values, words) {
-  if (values.length && values.every((value) => value === null)) return nothing(title, "the runtime does not say");
+  if (values.length && values.every((value) => value === null)) return nothing(title, "not measured by the runtime");
   values = values.filter((value) => value !== null);
-  if (values.length < 2) return nothing(title, "measured while you look");
+  if (values.length < 2) return nothing(title, "measured while this page is open");
   const now = words(values[values.length - 1]);
   return h("figure", {}, h("figcaption", {}, title, h("b", {}, now)), sparkline(values, `${title}: ${now}, at most ${words(Math.max(...values))}`));
 }

@@ -116,7 +116,7 @@ export class Grid {
     const all = this.rows.size;
     say(this.total, wanted.length ? `${this.order.length} of ${all}` : String(all));
     this.note.hidden = this.order.length > 0;
-    say(this.note, wanted.length ? "Nothing fits the filter." : typeof this.emptyWords === "function" ? this.emptyWords() : this.emptyWords);
+    say(this.note, wanted.length ? "Nothing matches the filter." : typeof this.emptyWords === "function" ? this.emptyWords() : this.emptyWords);
     this.scroller.setAttribute("aria-rowcount", String(this.order.length));
     this.body.style.height = `${this.order.length * ROW}px`;
     this.draw();

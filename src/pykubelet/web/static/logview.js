@@ -28,12 +28,12 @@ export class LogView {
           this.state.textContent = (await answer.text()).trim();
           return;
         }
-        this.state.textContent = previous ? "the run before" : "follows";
+        this.state.textContent = previous ? "previous run" : "follows";
         await this.#read(answer.body.getReader(), signal);
         if (!signal.aborted) this.state.textContent = "that is all";
         return;
       } catch {
-        if (!signal.aborted) this.state.textContent = "the connection is lost, trying again";
+        if (!signal.aborted) this.state.textContent = "connection lost, retrying";
         await pause(AGAIN_MILLISECONDS);
       }
     }

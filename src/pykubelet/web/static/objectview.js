@@ -34,7 +34,7 @@ export class ObjectsView {
         { name: "age", title: "Age", text: (row) => age(row.since), value: (row) => -Date.parse(row.since || 0), number: true },
       ],
       sort: { column: "name", down: false },
-      empty: () => this.words || "There are none.",
+      empty: () => this.words || "No objects.",
       open: (row) => { location.hash = link(this.kind, row); },
       live: ["age"],
     });
@@ -86,7 +86,7 @@ export class ObjectView {
     this.element = h(
       "article",
       { class: "object" },
-      h("div", { class: "top" }, h("a", { href: back, class: "back" }, `← ${plural}`), h("h1", {}, name), namespace ? h("span", { class: "dim" }, namespace) : "", h("button", { type: "button", onclick: () => this.#load() }, "Read again")),
+      h("div", { class: "top" }, h("a", { href: back, class: "back" }, `← ${plural}`), h("h1", {}, name), namespace ? h("span", { class: "dim" }, namespace) : "", h("button", { type: "button", onclick: () => this.#load() }, "Reload")),
       this.text,
     );
     this.query = new URLSearchParams({ group, version, plural, namespace, name });

@@ -30,7 +30,7 @@ const STATIONS = [
     lines: (c) => [`${c.workers.sync ?? 0} in sync`, words([["ending", c.workers.terminating], ["ended", (c.workers.terminated ?? 0) + (c.workers.finished ?? 0)]])],
   },
   { name: "runtime", title: "Runtime", number: (c) => c.running, lines: (c) => ["containers run", words([["wait", c.waiting], ["exited", c.exited]])] },
-  { name: "status", title: "Status", number: (c) => c.sent, lines: (c, live) => (live.about.server ? ["sent", c.pending ? `${c.pending} to send` : "nothing to send"] : ["kept", "sent to nobody"]) },
+  { name: "status", title: "Status", number: (c) => c.sent, lines: (c, live) => (live.about.server ? ["sent", c.pending ? `${c.pending} to send` : "nothing to send"] : ["kept", "no API server"]) },
   { name: "server", title: "API server", number: (c, live) => (live.about.server ? c.inApi : "none"), lines: (c, live) => (live.about.server ? ["pods shown", live.about.server.replace(/^https?:\/\//, "")] : ["static pods only", ""]) },
 ];
 

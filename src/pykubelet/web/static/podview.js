@@ -19,14 +19,14 @@ export class PodView {
     this.title = h("h1", {}, name);
     this.badge = h("span", { class: "badge" });
     this.facts = h("p", { class: "facts dim" });
-    this.why = h("section", { class: "card why", "aria-label": "What it waits for" });
+    this.why = h("section", { class: "card why", "aria-label": "Waiting for" });
     this.containers = h("div", { class: "containers" });
     this.usage = h("div", { class: "usage" });
     this.probes = h("div", { class: "probes" });
     this.picture = h("div", { class: "picture" });
     this.trail = h("div");
     this.log = new LogView();
-    this.choice = h("div", { class: "choice", role: "group", "aria-label": "Which log" });
+    this.choice = h("div", { class: "choice", role: "group", "aria-label": "Log of container" });
     const yaml = `#/object//v1/pods/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
     this.element = h(
       "article",
@@ -38,7 +38,7 @@ export class PodView {
       h("section", { class: "card side" }, h("h2", {}, "Usage"), this.usage),
       h("section", { class: "card", hidden: true }, h("h2", {}, "Probes"), this.probes),
       h("section", { class: "card" }, h("h2", {}, "Log ", this.log.state), this.choice, this.log.element),
-      h("section", { class: "card" }, h("h2", {}, "Its life so far"), this.picture, h("details", {}, h("summary", {}, "Every decision, in order"), this.trail)),
+      h("section", { class: "card" }, h("h2", {}, "Timeline"), this.picture, h("details", {}, h("summary", {}, "Decisions"), this.trail)),
     );
     this.changed = (event) => this.#hear(event.detail);
     live.addEventListener("change", this.changed);
@@ -112,9 +112,9 @@ export class PodView {
     const isWell = waits.step === "nothing" || waits.step === "ended";
     tone(this.why, isWell ? "good" : "waiting");
     const times = [waits.since && `since ${clockTime(waits.since)}`, waits.until && `until ${clockTime(waits.until)}`].filter(Boolean).join(", ");
-    const node = why.toldBy ? null : h("p", { class: "dim small" }, "This is what the API server shows; no node has the pod.");
+    const node = why.toldBy ? null : h("p", { class: "dim small" }, "From the API server; the pod is not on this node.");
     this.why.replaceChildren(
-      h("h2", {}, isWell ? "Waits for nothing" : `Waits for: ${waits.step}`),
+      h("h2", {}, isWell ? "Nothing blocks this pod" : `Waits for: ${waits.step}`),
       h("p", { class: "what" }, waits.what),
       ...(waits.unblock ? [h("p", { class: "unblock" }, h("b", {}, "To unblock it: "), waits.unblock)] : []),
       ...(times ? [h("p", { class: "dim small" }, times)] : []),
@@ -161,7 +161,7 @@ export class PodView {
       this.log.open(this.namespace, this.name, name, previous);
     };
     const isShown = this.shownLog === name && !previous;
-    return h("button", { type: "button", "aria-pressed": String(isShown), onclick: choose }, previous ? `${name}, run before` : name);
+    return h("button", { type: "button", "aria-pressed": String(isShown), onclick: choose }, previous ? `${name}, previous run` : name);
   }
 
   #drawTimeline() {

@@ -6,7 +6,7 @@ export class ProblemView {
   constructor(live) {
     this.live = live;
     this.list = h("div");
-    this.element = h("article", { class: "problems" }, h("h1", {}, "Manifests that need mending"), this.list);
+    this.element = h("article", { class: "problems" }, h("h1", {}, "Broken manifests"), this.list);
     this.changed = (event) => (event.type === "start" || event.detail.problems) && this.#show();
     live.addEventListener("start", this.changed);
     live.addEventListener("change", this.changed);
@@ -20,14 +20,14 @@ export class ProblemView {
 
   #show() {
     const { problems } = this.live;
-    if (!problems.length) this.list.replaceChildren(h("p", { class: "empty" }, "All manifests are in good order."));
+    if (!problems.length) this.list.replaceChildren(h("p", { class: "empty" }, "All manifests are valid."));
     else this.list.replaceChildren(...problems.map(file));
   }
 }
 
 function file(broken) {
-  const kept = h("p", { class: "dim small" }, "What it named before goes on as it was. It is read again as soon as it changes.");
-  const hides = broken.hidesLines ? h("p", { class: "dim small" }, "Its lines are not shown: it holds a Secret.") : null;
+  const kept = h("p", { class: "dim small" }, "Its previous content stays in effect. The file is read again when it changes.");
+  const hides = broken.hidesLines ? h("p", { class: "dim small" }, "Its lines are hidden because it contains a Secret.") : null;
   return h("section", { class: "card broken" }, h("h2", {}, broken.where), broken.mistakes.map(mistake), hides, kept);
 }
 

@@ -48,7 +48,7 @@ export function timelinePicture(line, width) {
   const height = TOP + rows.length * LANE + 6;
   const parts = [...gaps(moments, x, height)];
   rows.forEach((row, number) => parts.push(...drawn(row, TOP + number * LANE + LANE / 2, x)));
-  return svg("svg", { class: "timeline", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "What happened to this pod, in order; the same is listed below" }, parts);
+  return svg("svg", { class: "timeline", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Timeline of this pod; the list below has the same entries" }, parts);
 }
 
 function* gaps(moments, x, height) {
