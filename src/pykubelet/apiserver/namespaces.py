@@ -28,6 +28,40 @@ CONTROLLER = UserInfo("system:serviceaccount:kube-system:namespace-controller", 
 _CONDITIONS_SECONDS = 1.0
 _RETRY_SECONDS = 5.0
 _BACKGROUND = DeleteOptions(policy="Background")
+APISERVER = UserInfo("system:apiserver", (MASTERS, ALL_AUTHENTICATED))
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_CRITICAL = 2_000_000_000
+_PRIORITY_CLASSES: dict[str, Document] = {
+    "system-node-critical": {
+        "value": _CRITICAL + 1000,
+        "description": "Used for system critical pods that must not be moved from their current node.",
+    },
+    "system-cluster-critical": {
+        "value": _CRITICAL,
+        "description": "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    },
+}
+
+
+async def ensure_first_objects(
+    handle: Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]], registry: ServedKinds
+) -> None:
+    """Creates the system namespaces and priority classes that do not exist."""
+    wanted: list[tuple[str, str, str, str, Document]] = [("", "v1", "namespaces", name, {}) for name in NAMESPACES]
+    wanted += [("scheduling.k8s.io", "v1", "priorityclasses", name, rest) for name, rest in _PRIORITY_CLASSES.items()]
+    for group, version, plural, name, rest in wanted:
+        served = registry.find(group, version, plural)
+        if served is None:
+            continue
+        resource = served.resource
+        document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {"name": name}, **rest}
+        request = ApiRequest(
+            user=APISERVER, verb="create", served=served, body=encode(document), user_agent="kube-apiserver"
+        )
+        try:
+            await handle(request)
+        except AlreadyExists:
+            continue
 
 
 class NamespaceTerminator:
@@ -136,39 +170,3 @@ class NamespaceTerminator:
     def _finalizers(self, key: StoreKey) -> list[str] | None:
         entry = self._store.newest(key)
         return None if entry is None else entry.document["metadata"].get("finalizers", [])
-
-
-APISERVER = UserInfo("system:apiserver", (MASTERS, ALL_AUTHENTICATED))
-NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_CRITICAL = 2_000_000_000
-_PRIORITY_CLASSES: dict[str, Document] = {
-    "system-node-critical": {
-        "value": _CRITICAL + 1000,
-        "description": "Used for system critical pods that must not be moved from their current node.",
-    },
-    "system-cluster-critical": {
-        "value": _CRITICAL,
-        "description": "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-    },
-}
-
-
-async def ensure_first_objects(
-    handle: Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]], registry: ServedKinds
-) -> None:
-    """Creates the system namespaces and priority classes that do not exist."""
-    wanted: list[tuple[str, str, str, str, Document]] = [("", "v1", "namespaces", name, {}) for name in NAMESPACES]
-    wanted += [("scheduling.k8s.io", "v1", "priorityclasses", name, rest) for name, rest in _PRIORITY_CLASSES.items()]
-    for group, version, plural, name, rest in wanted:
-        served = registry.find(group, version, plural)
-        if served is None:
-            continue
-        resource = served.resource
-        document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {"name": name}, **rest}
-        request = ApiRequest(
-            user=APISERVER, verb="create", served=served, body=encode(document), user_agent="kube-apiserver"
-        )
-        try:
-            await handle(request)
-        except AlreadyExists:
-            continue

@@ -33,42 +33,8 @@ from pykubelet.httpserver.request import RequestTarget, pairs
 from pykubelet.httpserver.response import JSON, HttpResponse, text_response
 
 HEALTH_PATHS = ("healthz", "livez", "readyz")
-
-
-def health_page(path: str, raw_query: str, checks: Mapping[str, Check]) -> HealthzResponse | None:
-    """The response at a health path: `/readyz` runs all checks, `/readyz/ping` one; None for another path."""
-    name, slash, single = path.removeprefix("/").partition("/")
-    if name not in HEALTH_PATHS or (slash and single not in checks):
-        return None
-    return health_of_one(single, checks) if slash else health_of_all(name, pairs(raw_query), checks)
-
-
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
-
-
-@cache
-def version_document() -> Document:
-    """The document at /version. Every field is set, because some clients reject a version without one."""
-    machine = platform.machine()
-    return {
-        "major": "1",
-        "minor": "34",
-        "emulationMajor": "1",
-        "emulationMinor": "34",
-        "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "33",
-        "gitVersion": f"v1.34.11+pykubelet.{__version__}",
-        "gitCommit": "unknown",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": f"python{platform.python_version()}",
-        "compiler": sys.implementation.name,
-        "platform": f"{sys.platform}/{_MACHINES.get(machine, machine)}",
-    }
-
-
 log = get_logger(__name__)
-
 _AGGREGATED_TYPE = f"{JSON};g={DISCOVERY_GROUP};v=v2;as={GROUP_DISCOVERY}"
 _READING = ("GET", "HEAD")
 
@@ -228,6 +194,35 @@ class NonResourceHandler:
                 found = await self._openapi.v3_of(path)
                 return None if found is None else _published(found, visit)
         return None
+
+
+def health_page(path: str, raw_query: str, checks: Mapping[str, Check]) -> HealthzResponse | None:
+    """The response at a health path: `/readyz` runs all checks, `/readyz/ping` one; None for another path."""
+    name, slash, single = path.removeprefix("/").partition("/")
+    if name not in HEALTH_PATHS or (slash and single not in checks):
+        return None
+    return health_of_one(single, checks) if slash else health_of_all(name, pairs(raw_query), checks)
+
+
+@cache
+def version_document() -> Document:
+    """The document at /version. Every field is set, because some clients reject a version without one."""
+    machine = platform.machine()
+    return {
+        "major": "1",
+        "minor": "34",
+        "emulationMajor": "1",
+        "emulationMinor": "34",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "33",
+        "gitVersion": f"v1.34.11+pykubelet.{__version__}",
+        "gitCommit": "unknown",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": sys.implementation.name,
+        "platform": f"{sys.platform}/{_MACHINES.get(machine, machine)}",
+    }
 
 
 def _version() -> HttpResponse:

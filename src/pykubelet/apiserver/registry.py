@@ -1,4 +1,4 @@
-"""The kinds that the server serves now: the built-in ones, and custom resources while their definitions exist."""
+"""The kinds that the server serves now: the built-in ones, and custom resources while defined."""
 
 from collections.abc import Iterable
 

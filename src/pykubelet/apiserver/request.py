@@ -16,7 +16,6 @@ from pykubelet.api.serializer import Document, decode_document, encode
 from pykubelet.kinds.kind import Kind
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
-
 ANONYMOUS_NAME = "system:anonymous"
 ALL_AUTHENTICATED = "system:authenticated"
 ALL_UNAUTHENTICATED = "system:unauthenticated"
@@ -34,6 +33,13 @@ class UserInfo:
 
 
 ANONYMOUS = UserInfo(ANONYMOUS_NAME, (ALL_UNAUTHENTICATED,))
+NODE_PREFIX = "system:node:"
+NODES_GROUP = "system:nodes"
+ACCOUNT_PREFIX = "system:serviceaccount:"
+ACCOUNTS_GROUP = "system:serviceaccounts"
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
+CONTROLLER_MANAGER = "system:kube-controller-manager"
+SCHEDULER = "system:kube-scheduler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,16 +122,6 @@ class AuthorizationDecision:
 
     allowed: bool
     reason: str = ""
-
-
-NODE_PREFIX = "system:node:"
-NODES_GROUP = "system:nodes"
-ACCOUNT_PREFIX = "system:serviceaccount:"
-ACCOUNTS_GROUP = "system:serviceaccounts"
-CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
-
-CONTROLLER_MANAGER = "system:kube-controller-manager"
-SCHEDULER = "system:kube-scheduler"
 
 
 def node_of(user: UserInfo) -> str | None:

@@ -20,18 +20,6 @@ from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 from pykubelet.kinds.node import with_not_ready_taint
 from pykubelet.kinds.pod.visitors import UnknownVolumeError, api_references
 
-
-class NodeTaint:
-    """Taints a new node as not ready."""
-
-    resources = frozenset({NODES.group_resource})
-
-    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        if new is None or old is not None or attributes.subresource:
-            return new
-        return with_not_ready_taint(new)
-
-
 _RESTRICTED = "node-restriction.kubernetes.io"
 _KUBERNETES = ("kubernetes.io", "k8s.io")
 _OF_NODES = ("kubelet.kubernetes.io", "node.kubernetes.io")
@@ -50,135 +38,9 @@ _ALLOWED = frozenset(
         "topology.kubernetes.io/zone",
     }
 )
-
-
-def forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
-    """The changed labels that a node may not set, change or remove, sorted."""
-    changed = {key for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
-    return sorted(filter(_is_forbidden, changed))
-
-
-def _is_forbidden(label: str) -> bool:
-    prefix, slash, _ = label.partition("/")
-    domain = prefix if slash else ""
-    if _is_within(domain, _RESTRICTED):
-        return True
-    if not any(_is_within(domain, parent) for parent in _KUBERNETES):
-        return False
-    return label not in _ALLOWED and not any(_is_within(domain, parent) for parent in _OF_NODES)
-
-
-def _is_within(domain: str, parent: str) -> bool:
-    return domain == parent or domain.endswith(f".{parent}")
-
-
 _CLAIM_STATUS = frozenset({"capacity", "conditions", "allocatedResourceStatuses", "allocatedResources"})
 _OWN_PODS = "can only update pod status for pods with spec.nodeName set to itself"
 _UNSEEN_METADATA = frozenset({"resourceVersion", "managedFields"})
-
-
-def node_name(pod: Document | None) -> str:
-    """The node that a pod is bound to."""
-    name: str = ((pod or {}).get("spec") or {}).get("nodeName", "")
-    return name
-
-
-def mirror_problem(node: str, pod: Document) -> str:
-    """Why the pod is not a mirror pod of the node; empty if it is."""
-    shown, metadata = go_quote(node), pod["metadata"]
-    if MIRROR_ANNOTATION not in (metadata.get("annotations") or {}):
-        annotation = go_quote(MIRROR_ANNOTATION)
-        return f"pod does not have {annotation} annotation, node {shown} can only create mirror pods"
-    if node_name(pod) != node:
-        return f"node {shown} can only create pods with spec.nodeName set to itself"
-    return _owner_problem(node, metadata.get("ownerReferences") or ())
-
-
-def reference_problem(node: str, pod: Document) -> str:
-    """Why a mirror pod is rejected: it references other objects."""
-    try:
-        referenced = next(api_references(pod), "")
-    except UnknownVolumeError as error:
-        return f"error checking mirror pod for API references: {error}"
-    return f"node {go_quote(node)} can not create pods that reference {referenced}" if referenced else ""
-
-
-def pod_status_problem(node: str, new: Document, old: Document) -> str:
-    """Why a node may not write this pod status; empty if it may."""
-    shown = go_quote(node)
-    if node_name(old) != node:
-        return f"node {shown} {_OWN_PODS}"
-    if (new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {}):
-        return f"node {shown} cannot update labels through pod status"
-    now, before = new.get("status") or {}, old.get("status") or {}
-    if (now.get("resourceClaimStatuses") or []) != (before.get("resourceClaimStatuses") or []):
-        return f"node {shown} cannot update resource claim statues"
-    if now.get("extendedResourceClaimStatus") != before.get("extendedResourceClaimStatus"):
-        return f"node {shown} cannot update extended resource claim status"
-    return ""
-
-
-def new_node_problem(node: str, new: Document) -> str:
-    """Why a node may not register with this object; empty if it may."""
-    shown = go_quote(node)
-    if (new.get("spec") or {}).get("configSource") is not None:
-        return f"node {shown} is not allowed to create pods with a non-nil configSource"
-    labels = forbidden_labels(new["metadata"].get("labels") or {}, {})
-    return f"node {shown} is not allowed to set the following labels: {', '.join(labels)}" if labels else ""
-
-
-def node_change_problem(node: str, new: Document, old: Document) -> str:
-    """Why a node may not change itself like this; empty if it may."""
-    shown = go_quote(node)
-    now, before = new.get("spec") or {}, old.get("spec") or {}
-    if now.get("configSource") not in (None, before.get("configSource")):
-        return f"node {shown} is not allowed to update configSource to a new non-nil configSource"
-    if (now.get("taints") or []) != (before.get("taints") or []):
-        return f"node {shown} is not allowed to modify taints"
-    if (new["metadata"].get("ownerReferences") or []) != (old["metadata"].get("ownerReferences") or []):
-        return f"node {shown} is not allowed to modify ownerReferences"
-    labels = forbidden_labels(new["metadata"].get("labels") or {}, old["metadata"].get("labels") or {})
-    return f"is not allowed to modify labels: {', '.join(labels)}" if labels else ""
-
-
-def claim_status_problem(node: str, new: Document, old: Document) -> str:
-    """Why a node may not write this claim status; empty if it may. Upstream appends a diff of Go values."""
-    now, before = _without_claim_status(new), _without_claim_status(old)
-    if now == before:
-        return ""
-    changed = ", ".join(sorted(part for part in now.keys() | before.keys() if now.get(part) != before.get(part)))
-    allowed = "status.quantity and status.conditions"
-    return f"node {go_quote(node)} is not allowed to update fields other than {allowed}: {changed}"
-
-
-def audiences_of(pod: Document) -> set[str]:
-    """The audiences of the pod's projected tokens; empty for this server."""
-    return {
-        source["serviceAccountToken"].get("audience", "")
-        for volume in pod["spec"].get("volumes") or ()
-        for source in (volume.get("projected") or {}).get("sources") or ()
-        if source.get("serviceAccountToken") is not None
-    }
-
-
-def _owner_problem(node: str, owners: Sequence[Document]) -> str:
-    only = f"node {go_quote(node)} can only create pods with"
-    if len(owners) > 1:
-        return f"{only} a single owner reference set to itself"
-    if not owners or [owners[0].get(field) for field in ("apiVersion", "kind", "name")] != ["v1", "Node", node]:
-        return f"{only} an owner reference set to itself"
-    if not owners[0].get("controller"):
-        return f"{only} a controller owner reference set to itself"
-    if owners[0].get("blockOwnerDeletion"):
-        return f"node {go_quote(node)} must not set blockOwnerDeletion on an owner reference"
-    return ""
-
-
-def _without_claim_status(claim: Document) -> Document:
-    """The parts of a claim that a node may not change."""
-    metadata = {field: value for field, value in claim["metadata"].items() if field not in _UNSEEN_METADATA}
-    status = {field: value for field, value in (claim.get("status") or {}).items() if field not in _CLAIM_STATUS}
-    return claim | {"metadata": metadata, "status": status}
 
 
 class NodeRestriction:
@@ -289,6 +151,141 @@ class NodeRestriction:
         if entry is None:
             raise not_found(PODS, pod)
         return entry.document
+
+
+class NodeTaint:
+    """Taints a new node as not ready."""
+
+    resources = frozenset({NODES.group_resource})
+
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or old is not None or attributes.subresource:
+            return new
+        return with_not_ready_taint(new)
+
+
+def forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
+    """The changed labels that a node may not set, change or remove, sorted."""
+    changed = {key for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
+    return sorted(filter(_is_forbidden, changed))
+
+
+def _is_forbidden(label: str) -> bool:
+    prefix, slash, _ = label.partition("/")
+    domain = prefix if slash else ""
+    if _is_within(domain, _RESTRICTED):
+        return True
+    if not any(_is_within(domain, parent) for parent in _KUBERNETES):
+        return False
+    return label not in _ALLOWED and not any(_is_within(domain, parent) for parent in _OF_NODES)
+
+
+def _is_within(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")
+
+
+def node_name(pod: Document | None) -> str:
+    """The node that a pod is bound to."""
+    name: str = ((pod or {}).get("spec") or {}).get("nodeName", "")
+    return name
+
+
+def mirror_problem(node: str, pod: Document) -> str:
+    """Why the pod is not a mirror pod of the node; empty if it is."""
+    shown, metadata = go_quote(node), pod["metadata"]
+    if MIRROR_ANNOTATION not in (metadata.get("annotations") or {}):
+        annotation = go_quote(MIRROR_ANNOTATION)
+        return f"pod does not have {annotation} annotation, node {shown} can only create mirror pods"
+    if node_name(pod) != node:
+        return f"node {shown} can only create pods with spec.nodeName set to itself"
+    return _owner_problem(node, metadata.get("ownerReferences") or ())
+
+
+def reference_problem(node: str, pod: Document) -> str:
+    """Why a mirror pod is rejected: it references other objects."""
+    try:
+        referenced = next(api_references(pod), "")
+    except UnknownVolumeError as error:
+        return f"error checking mirror pod for API references: {error}"
+    return f"node {go_quote(node)} can not create pods that reference {referenced}" if referenced else ""
+
+
+def pod_status_problem(node: str, new: Document, old: Document) -> str:
+    """Why a node may not write this pod status; empty if it may."""
+    shown = go_quote(node)
+    if node_name(old) != node:
+        return f"node {shown} {_OWN_PODS}"
+    if (new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {}):
+        return f"node {shown} cannot update labels through pod status"
+    now, before = new.get("status") or {}, old.get("status") or {}
+    if (now.get("resourceClaimStatuses") or []) != (before.get("resourceClaimStatuses") or []):
+        return f"node {shown} cannot update resource claim statues"
+    if now.get("extendedResourceClaimStatus") != before.get("extendedResourceClaimStatus"):
+        return f"node {shown} cannot update extended resource claim status"
+    return ""
+
+
+def new_node_problem(node: str, new: Document) -> str:
+    """Why a node may not register with this object; empty if it may."""
+    shown = go_quote(node)
+    if (new.get("spec") or {}).get("configSource") is not None:
+        return f"node {shown} is not allowed to create pods with a non-nil configSource"
+    labels = forbidden_labels(new["metadata"].get("labels") or {}, {})
+    return f"node {shown} is not allowed to set the following labels: {', '.join(labels)}" if labels else ""
+
+
+def node_change_problem(node: str, new: Document, old: Document) -> str:
+    """Why a node may not change itself like this; empty if it may."""
+    shown = go_quote(node)
+    now, before = new.get("spec") or {}, old.get("spec") or {}
+    if now.get("configSource") not in (None, before.get("configSource")):
+        return f"node {shown} is not allowed to update configSource to a new non-nil configSource"
+    if (now.get("taints") or []) != (before.get("taints") or []):
+        return f"node {shown} is not allowed to modify taints"
+    if (new["metadata"].get("ownerReferences") or []) != (old["metadata"].get("ownerReferences") or []):
+        return f"node {shown} is not allowed to modify ownerReferences"
+    labels = forbidden_labels(new["metadata"].get("labels") or {}, old["metadata"].get("labels") or {})
+    return f"is not allowed to modify labels: {', '.join(labels)}" if labels else ""
+
+
+def claim_status_problem(node: str, new: Document, old: Document) -> str:
+    """Why a node may not write this claim status; empty if it may. Upstream appends a diff of Go values."""
+    now, before = _without_claim_status(new), _without_claim_status(old)
+    if now == before:
+        return ""
+    changed = ", ".join(sorted(part for part in now.keys() | before.keys() if now.get(part) != before.get(part)))
+    allowed = "status.quantity and status.conditions"
+    return f"node {go_quote(node)} is not allowed to update fields other than {allowed}: {changed}"
+
+
+def audiences_of(pod: Document) -> set[str]:
+    """The audiences of the pod's projected tokens; empty for this server."""
+    return {
+        source["serviceAccountToken"].get("audience", "")
+        for volume in pod["spec"].get("volumes") or ()
+        for source in (volume.get("projected") or {}).get("sources") or ()
+        if source.get("serviceAccountToken") is not None
+    }
+
+
+def _owner_problem(node: str, owners: Sequence[Document]) -> str:
+    only = f"node {go_quote(node)} can only create pods with"
+    if len(owners) > 1:
+        return f"{only} a single owner reference set to itself"
+    if not owners or [owners[0].get(field) for field in ("apiVersion", "kind", "name")] != ["v1", "Node", node]:
+        return f"{only} an owner reference set to itself"
+    if not owners[0].get("controller"):
+        return f"{only} a controller owner reference set to itself"
+    if owners[0].get("blockOwnerDeletion"):
+        return f"node {go_quote(node)} must not set blockOwnerDeletion on an owner reference"
+    return ""
+
+
+def _without_claim_status(claim: Document) -> Document:
+    """The parts of a claim that a node may not change."""
+    metadata = {field: value for field, value in claim["metadata"].items() if field not in _UNSEEN_METADATA}
+    status = {field: value for field, value in (claim.get("status") or {}).items() if field not in _CLAIM_STATUS}
+    return claim | {"metadata": metadata, "status": status}
 
 
 def _node(node: str, attributes: AdmissionAttributes, new: Document, old: Document) -> str:

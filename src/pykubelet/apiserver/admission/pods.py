@@ -21,6 +21,55 @@ _TOLERATION_SECONDS = 300
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _NO_CLASS: Document = {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
 _PRIORITY_FIELDS = ("priority", "preemptionPolicy")
+Toleration = dict[str, Any]
+
+
+class PriorityAndTolerations:
+    """Sets default tolerations and the priority of a pod's class. `priority_classes` returns all priority classes."""
+
+    resources = frozenset({PODS.group_resource})
+
+    def __init__(self, priority_classes: Callable[[], Sequence[StoreEntry]]) -> None:
+        self._priority_classes = priority_classes
+
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or attributes.subresource:
+            return new
+        tolerant = with_default_tolerations(new)
+        return self._with_priority(tolerant) if old is None else with_old_priority(tolerant, old)
+
+    def _with_priority(self, pod: Document) -> Document:
+        name = pod["spec"].get("priorityClassName", "")
+        entries = self._priority_classes()
+        if name:
+            found = next((entry for entry in entries if entry.key.name == name), None)
+            if found is None:
+                raise missing_class(pod)
+            return with_priority(pod, found.document)
+        # Few classes are a global default; the text tells without decoding the others.
+        marked = [entry.document for entry in entries if b'"globalDefault":true' in entry.text]
+        defaults = [each for each in marked if each.get("globalDefault")]
+        return with_priority(pod, min(defaults, key=lambda each: int(each["value"]), default=None))
+
+
+class RuntimeClassAdmission:
+    """Sets a new pod's overhead and scheduling from its runtime class. `newest` returns the newest entry of a key."""
+
+    resources = frozenset({PODS.group_resource})
+
+    def __init__(self, newest: Callable[[StoreKey], StoreEntry | None]) -> None:
+        self._newest = newest
+
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or old is not None or attributes.subresource:
+            return new
+        name = new["spec"].get("runtimeClassName")
+        if name is None:
+            return with_runtime_class(new, None)
+        found = self._newest(StoreKey(RUNTIME_CLASSES.group_resource, "", name))
+        if found is None:
+            raise missing_runtime_class(new)
+        return with_runtime_class(new, found.document)
 
 
 def with_default_tolerations(pod: Document) -> Document:
@@ -70,57 +119,6 @@ def missing_class(pod: Document) -> Forbidden:
 
 def _forbidden(pod: Document, why: str) -> Forbidden:
     return forbidden(PODS, pod["metadata"].get("name", ""), why)
-
-
-class PriorityAndTolerations:
-    """Sets default tolerations and the priority of a pod's class. `priority_classes` returns all priority classes."""
-
-    resources = frozenset({PODS.group_resource})
-
-    def __init__(self, priority_classes: Callable[[], Sequence[StoreEntry]]) -> None:
-        self._priority_classes = priority_classes
-
-    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        if new is None or attributes.subresource:
-            return new
-        tolerant = with_default_tolerations(new)
-        return self._with_priority(tolerant) if old is None else with_old_priority(tolerant, old)
-
-    def _with_priority(self, pod: Document) -> Document:
-        name = pod["spec"].get("priorityClassName", "")
-        entries = self._priority_classes()
-        if name:
-            found = next((entry for entry in entries if entry.key.name == name), None)
-            if found is None:
-                raise missing_class(pod)
-            return with_priority(pod, found.document)
-        # Few classes are a global default; the text tells without decoding the others.
-        marked = [entry.document for entry in entries if b'"globalDefault":true' in entry.text]
-        defaults = [each for each in marked if each.get("globalDefault")]
-        return with_priority(pod, min(defaults, key=lambda each: int(each["value"]), default=None))
-
-
-Toleration = dict[str, Any]
-
-
-class RuntimeClassAdmission:
-    """Sets a new pod's overhead and scheduling from its runtime class. `newest` returns the newest entry of a key."""
-
-    resources = frozenset({PODS.group_resource})
-
-    def __init__(self, newest: Callable[[StoreKey], StoreEntry | None]) -> None:
-        self._newest = newest
-
-    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        if new is None or old is not None or attributes.subresource:
-            return new
-        name = new["spec"].get("runtimeClassName")
-        if name is None:
-            return with_runtime_class(new, None)
-        found = self._newest(StoreKey(RUNTIME_CLASSES.group_resource, "", name))
-        if found is None:
-            raise missing_runtime_class(new)
-        return with_runtime_class(new, found.document)
 
 
 def with_runtime_class(pod: Document, runtime_class: Document | None) -> Document:

@@ -26,6 +26,35 @@ NODE_PORT_RANGE = range(30000, 32768)
 _FIRST_ADDRESS = 2
 _WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
 _OTHER_FAMILY = {"IPv4": "IPv6", "IPv6": "IPv4"}
+# Decided writes that are not committed yet are few; older ones are of services that were rejected later.
+_MOST_UNSEEN = 256
+
+
+class ServiceAllocation:
+    """Allocates cluster IPs and node ports. `services` returns the committed entries of all services."""
+
+    resources = frozenset({SERVICES.group_resource})
+
+    def __init__(self, services: Callable[[], Sequence[StoreEntry]]) -> None:
+        self._services = services
+        self._unseen: dict[StoreKey, Document] = {}
+
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or attributes.subresource:
+            return new
+        mine = StoreKey(SERVICES.group_resource, attributes.namespace, attributes.name)
+        entries = {entry.key: entry for entry in self._services() if entry.key != mine}
+        for key in entries.keys() & self._unseen.keys():
+            del self._unseen[key]
+        others = [entry.document for entry in entries.values()]
+        others += [service for key, service in self._unseen.items() if key != mine]
+        service = allocate(new, old, allocations_of(others))
+        if not attributes.dry_run:
+            self._unseen.pop(mine, None)
+            self._unseen[mine] = service
+            while len(self._unseen) > _MOST_UNSEEN:
+                del self._unseen[next(iter(self._unseen))]
+        return service
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,34 +231,3 @@ def _node_ports(spec: Document) -> set[int]:
 def _raise_if(service: Document, errors: list[FieldError]) -> None:
     if errors:
         raise invalid_object("Service", "", service["metadata"].get("name", ""), errors)
-
-
-# Decided writes that are not committed yet are few; older ones are of services that were rejected later.
-_MOST_UNSEEN = 256
-
-
-class ServiceAllocation:
-    """Allocates cluster IPs and node ports. `services` returns the committed entries of all services."""
-
-    resources = frozenset({SERVICES.group_resource})
-
-    def __init__(self, services: Callable[[], Sequence[StoreEntry]]) -> None:
-        self._services = services
-        self._unseen: dict[StoreKey, Document] = {}
-
-    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        if new is None or attributes.subresource:
-            return new
-        mine = StoreKey(SERVICES.group_resource, attributes.namespace, attributes.name)
-        entries = {entry.key: entry for entry in self._services() if entry.key != mine}
-        for key in entries.keys() & self._unseen.keys():
-            del self._unseen[key]
-        others = [entry.document for entry in entries.values()]
-        others += [service for key, service in self._unseen.items() if key != mine]
-        service = allocate(new, old, allocations_of(others))
-        if not attributes.dry_run:
-            self._unseen.pop(mine, None)
-            self._unseen[mine] = service
-            while len(self._unseen) > _MOST_UNSEEN:
-                del self._unseen[next(iter(self._unseen))]
-        return service

@@ -32,58 +32,8 @@ from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 SECRET_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105  a type's name
 SECRET_PREFIX = "bootstrap-token-"  # noqa: S105  of objects' names
 BOOTSTRAPPERS = "system:bootstrappers"
-
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 _GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
-
-
-def bootstrap_secret(token: str) -> str:
-    """The name of a bootstrap token's secret; empty if the text is not a bootstrap token (ID.SECRET)."""
-    found = _TOKEN.fullmatch(token)
-    return f"{SECRET_PREFIX}{found[1]}" if found else ""
-
-
-def bootstrap_user(token: str, secret: Document, now: datetime) -> UserInfo | None:
-    """The user of a bootstrap token, given its secret; None if the secret does not match or has expired."""
-    found = _TOKEN.fullmatch(token)
-    if found is None or secret.get("type") != SECRET_TYPE or "deletionTimestamp" in secret["metadata"]:
-        return None
-    data = {name: _text(value) for name, value in (secret.get("data") or {}).items()}
-    # Compared in constant time, so that timing reveals nothing.
-    if not hmac.compare_digest(data.get("token-secret", "").encode(), found[2].encode()):
-        return None
-    is_meant = data.get("token-id") == found[1] and data.get("usage-bootstrap-authentication") == "true"
-    groups = _groups(data.get("auth-extra-groups", ""))
-    if not is_meant or groups is None or _is_over(data.get("expiration", ""), now):
-        return None
-    return UserInfo(f"system:bootstrap:{found[1]}", groups)
-
-
-def _groups(text: str) -> tuple[str, ...] | None:
-    """The groups of the token; None if one of them is not allowed."""
-    extra = text.split(",") if text else []
-    if not all(_GROUP.fullmatch(group) for group in extra):
-        return None
-    return tuple(sorted({BOOTSTRAPPERS, *extra}))
-
-
-def _is_over(expiration: str, now: datetime) -> bool:
-    """Whether the time is past; an invalid time counts as past."""
-    if not expiration:
-        return False
-    try:
-        return parse_time(expiration) <= now
-    except ValueError:
-        return True
-
-
-def _text(value: str) -> str:
-    try:
-        return base64.b64decode(value, validate=True).decode()
-    except (binascii.Error, ValueError):
-        return ""
-
-
 INVALID_TOKEN = "invalid bearer token"  # noqa: S105  a message
 # Cached client certificates: a machine has a handful.
 _REMEMBERED = 1024
@@ -177,6 +127,53 @@ class Authenticator:
                 self._certificates.clear()
             known = self._certificates[der] = _read_certificate(der)
         return known
+
+
+def bootstrap_secret(token: str) -> str:
+    """The name of a bootstrap token's secret; empty if the text is not a bootstrap token (ID.SECRET)."""
+    found = _TOKEN.fullmatch(token)
+    return f"{SECRET_PREFIX}{found[1]}" if found else ""
+
+
+def bootstrap_user(token: str, secret: Document, now: datetime) -> UserInfo | None:
+    """The user of a bootstrap token, given its secret; None if the secret does not match or has expired."""
+    found = _TOKEN.fullmatch(token)
+    if found is None or secret.get("type") != SECRET_TYPE or "deletionTimestamp" in secret["metadata"]:
+        return None
+    data = {name: _text(value) for name, value in (secret.get("data") or {}).items()}
+    # Compared in constant time, so that timing reveals nothing.
+    if not hmac.compare_digest(data.get("token-secret", "").encode(), found[2].encode()):
+        return None
+    is_meant = data.get("token-id") == found[1] and data.get("usage-bootstrap-authentication") == "true"
+    groups = _groups(data.get("auth-extra-groups", ""))
+    if not is_meant or groups is None or _is_over(data.get("expiration", ""), now):
+        return None
+    return UserInfo(f"system:bootstrap:{found[1]}", groups)
+
+
+def _groups(text: str) -> tuple[str, ...] | None:
+    """The groups of the token; None if one of them is not allowed."""
+    extra = text.split(",") if text else []
+    if not all(_GROUP.fullmatch(group) for group in extra):
+        return None
+    return tuple(sorted({BOOTSTRAPPERS, *extra}))
+
+
+def _is_over(expiration: str, now: datetime) -> bool:
+    """Whether the time is past; an invalid time counts as past."""
+    if not expiration:
+        return False
+    try:
+        return parse_time(expiration) <= now
+    except ValueError:
+        return True
+
+
+def _text(value: str) -> str:
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
 
 
 def bearer_token(header: str) -> str:

@@ -28,12 +28,16 @@ WARN_ONLY_SECONDS = 3607
 """The lifetime that the kube-api-access volume requests: such a token lives a year, so that old clients keep working."""
 EXTENDED_SECONDS = 365 * 24 * 3600
 LEEWAY_SECONDS = 60
-
 _KUBERNETES = "kubernetes.io"
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 _NODE_UID = "authentication.kubernetes.io/node-uid"
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+JWKS_PATH = "/openid/v1/jwks"
+# Cached tokens: one or two per pod.
+_REMEMBERED = 4096
+_INVALIDATED = "service account token has been invalidated"
 
 
 class BoundObject(NamedTuple):
@@ -106,98 +110,6 @@ class Claims:
             "nbf": self.issued_at,
             "sub": account_name(subject.namespace, subject.account.name),
         }
-
-
-class ClaimsError(ValueError):
-    """The claims are not those of a service account token, or the token is not valid now."""
-
-
-def make_claims(
-    subject: TokenSubject,
-    *,
-    issuer: str,
-    audiences: Sequence[str],
-    token_id: str,
-    now: datetime,
-    seconds: int,
-    warn_after_seconds: int = 0,
-) -> Claims:
-    """The claims of a token that expires in so many seconds."""
-    return Claims(
-        subject=subject,
-        issuer=issuer,
-        audiences=tuple(audiences),
-        token_id=token_id,
-        issued_at=int(now.timestamp()),
-        expires_at=int((now + timedelta(seconds=seconds)).timestamp()),
-        warn_after=int((now + timedelta(seconds=warn_after_seconds)).timestamp()) if warn_after_seconds else 0,
-    )
-
-
-def read_claims(document: Document, now: datetime) -> Claims:
-    """Parses verified claims; ClaimsError if they are invalid at this time."""
-    at = now.timestamp()
-    expires, not_before, issued = (_number(document, field) for field in ("exp", "nbf", "iat"))
-    if not expires or at - LEEWAY_SECONDS > expires:
-        raise ClaimsError("service account token has expired")
-    if at + LEEWAY_SECONDS < not_before:
-        raise ClaimsError("service account token is not valid yet")
-    if at + LEEWAY_SECONDS < issued:
-        raise ClaimsError("service account token is issued in the future")
-    private = _object(document, _KUBERNETES)
-    account = _named(private, "serviceaccount")
-    if account is None:
-        raise ClaimsError("service account token names no service account")
-    subject = TokenSubject(
-        namespace=_text(private, "namespace"),
-        account=account,
-        pod=_named(private, "pod"),
-        secret=_named(private, "secret"),
-        node=_named(private, "node"),
-    )
-    audiences = document.get("aud") or ()
-    return Claims(
-        subject=subject,
-        issuer=_text(document, "iss"),
-        audiences=(audiences,) if isinstance(audiences, str) else tuple(map(str, audiences)),
-        token_id=_text(document, "jti"),
-        issued_at=issued,
-        expires_at=expires,
-        warn_after=_number(private, "warnafter"),
-    )
-
-
-def _named(private: Document, field: str) -> BoundObject | None:
-    if field not in private:
-        return None
-    found = _object(private, field)
-    return BoundObject(_text(found, "name"), _text(found, "uid"))
-
-
-def _object(document: Document, field: str) -> Document:
-    value: Any = document.get(field)
-    return value if isinstance(value, dict) else {}
-
-
-def _text(document: Mapping[str, Any], field: str) -> str:
-    value = document.get(field)
-    return value if isinstance(value, str) else ""
-
-
-def _number(document: Mapping[str, Any], field: str) -> int:
-    value = document.get(field)
-    return int(value) if type(value) is int or (type(value) is float and math.isfinite(value)) else 0
-
-
-ISSUER = "https://kubernetes.default.svc.cluster.local"
-JWKS_PATH = "/openid/v1/jwks"
-# Cached tokens: one or two per pod.
-_REMEMBERED = 4096
-_INVALIDATED = "service account token has been invalidated"
-
-
-class TokenError(ValueError):
-    """A token of this server that is no longer valid, and why."""
 
 
 class TokenBearer(NamedTuple):
@@ -342,6 +254,91 @@ class ServiceAccountTokens:
 
     def _is_gone(self, document: Document) -> bool:
         return self._clock.now().timestamp() > _end(document) + LEEWAY_SECONDS
+
+
+class ClaimsError(ValueError):
+    """The claims are not those of a service account token, or the token is not valid now."""
+
+
+def make_claims(
+    subject: TokenSubject,
+    *,
+    issuer: str,
+    audiences: Sequence[str],
+    token_id: str,
+    now: datetime,
+    seconds: int,
+    warn_after_seconds: int = 0,
+) -> Claims:
+    """The claims of a token that expires in so many seconds."""
+    return Claims(
+        subject=subject,
+        issuer=issuer,
+        audiences=tuple(audiences),
+        token_id=token_id,
+        issued_at=int(now.timestamp()),
+        expires_at=int((now + timedelta(seconds=seconds)).timestamp()),
+        warn_after=int((now + timedelta(seconds=warn_after_seconds)).timestamp()) if warn_after_seconds else 0,
+    )
+
+
+def read_claims(document: Document, now: datetime) -> Claims:
+    """Parses verified claims; ClaimsError if they are invalid at this time."""
+    at = now.timestamp()
+    expires, not_before, issued = (_number(document, field) for field in ("exp", "nbf", "iat"))
+    if not expires or at - LEEWAY_SECONDS > expires:
+        raise ClaimsError("service account token has expired")
+    if at + LEEWAY_SECONDS < not_before:
+        raise ClaimsError("service account token is not valid yet")
+    if at + LEEWAY_SECONDS < issued:
+        raise ClaimsError("service account token is issued in the future")
+    private = _object(document, _KUBERNETES)
+    account = _named(private, "serviceaccount")
+    if account is None:
+        raise ClaimsError("service account token names no service account")
+    subject = TokenSubject(
+        namespace=_text(private, "namespace"),
+        account=account,
+        pod=_named(private, "pod"),
+        secret=_named(private, "secret"),
+        node=_named(private, "node"),
+    )
+    audiences = document.get("aud") or ()
+    return Claims(
+        subject=subject,
+        issuer=_text(document, "iss"),
+        audiences=(audiences,) if isinstance(audiences, str) else tuple(map(str, audiences)),
+        token_id=_text(document, "jti"),
+        issued_at=issued,
+        expires_at=expires,
+        warn_after=_number(private, "warnafter"),
+    )
+
+
+def _named(private: Document, field: str) -> BoundObject | None:
+    if field not in private:
+        return None
+    found = _object(private, field)
+    return BoundObject(_text(found, "name"), _text(found, "uid"))
+
+
+def _object(document: Document, field: str) -> Document:
+    value: Any = document.get(field)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(document: Mapping[str, Any], field: str) -> str:
+    value = document.get(field)
+    return value if isinstance(value, str) else ""
+
+
+def _number(document: Mapping[str, Any], field: str) -> int:
+    value = document.get(field)
+    return int(value) if type(value) is int or (type(value) is float and math.isfinite(value)) else 0
+
+
+class TokenError(ValueError):
+    """A token of this server that is no longer valid, and why."""
 
 
 def _end(document: Document) -> float:

@@ -13,6 +13,8 @@ from pykubelet.apiserver.authorization.rbac import RbacAuthorizer, is_resource_r
 from pykubelet.apiserver.request import MASTERS, AuthorizationAttributes, AuthorizationDecision
 
 _MASTER = AuthorizationDecision(allowed=True)
+# Escaped as upstream does, so that a browser does not render the message as HTML.
+_SAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,6 @@ class Authorizer:
         if by_role.allowed or not by_node.reason:
             return by_role
         return AuthorizationDecision(allowed=False, reason="\n".join(filter(None, (by_node.reason, by_role.reason))))
-
-
-# Escaped as upstream does, so that a browser does not render the message as HTML.
-_SAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def forbidden_error(review: AuthorizationAttributes, decision: AuthorizationDecision) -> Forbidden:

@@ -44,6 +44,54 @@ _CONTROLLERS = "system:controller:"
 _SUBJECTS = {"user": "User", "group": "Group", "account": "ServiceAccount"}
 
 
+async def ensure_default_roles(store: Store, *, clock: Clock, ids: Ids) -> None:
+    """Creates missing defaults and completes existing ones, concurrently, so that the store commits them together."""
+
+    def identified(document: Document) -> Document:
+        identity = {"uid": ids.uid(), "creationTimestamp": format_time(clock.now())}
+        return document | {"metadata": document["metadata"] | identity}
+
+    async def ensure(key: StoreKey, expected: Document) -> None:
+        entry = store.get(key)
+        if entry is not None and reconciled_role(existing := entry.document, expected) == existing:
+            return
+
+        def decide(entry: StoreEntry | None) -> Document:
+            if entry is None:
+                return identified(expected)
+            changed = reconciled_role(entry.document, expected)
+            return identified(expected) if changed is expected else changed
+
+        await store.write(key, decide)
+
+    await asyncio.gather(*(ensure(key, document) for key, document in default_roles()))
+    await aggregate_cluster_roles(store)
+
+
+async def aggregate_cluster_roles(store: Store) -> None:
+    """Updates the rules of every aggregated cluster role."""
+    roles = [entry.document for entry in store.list(CLUSTER_ROLES).entries]
+    found = aggregated_rules(roles)
+    await asyncio.gather(*(store.write(StoreKey(CLUSTER_ROLES, "", name), _set_rules(found[name])) for name in found))
+
+
+class ClusterRoleAggregation:
+    """Aggregates cluster roles whenever one changes."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Runs until cancelled. Fails if the watch falls too far behind; the supervisor restarts it."""
+        revision = self._store.revision
+        await aggregate_cluster_roles(self._store)
+        async with self._store.watch(CLUSTER_ROLES, revision) as batches:
+            ready.set()
+            async for batch in batches:
+                if batch.changes:
+                    await aggregate_cluster_roles(self._store)
+
+
 @cache
 def default_roles() -> tuple[tuple[StoreKey, Document], ...]:
     """Every default role and binding with its key, without uid and times."""
@@ -227,54 +275,6 @@ def _with_subjects(existing: Document, expected: Document) -> Document:
 def _selectors(role: Document) -> Sequence[Document]:
     selectors: Sequence[Document] = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
     return selectors
-
-
-async def ensure_default_roles(store: Store, *, clock: Clock, ids: Ids) -> None:
-    """Creates missing defaults and completes existing ones, concurrently, so that the store commits them together."""
-
-    def identified(document: Document) -> Document:
-        identity = {"uid": ids.uid(), "creationTimestamp": format_time(clock.now())}
-        return document | {"metadata": document["metadata"] | identity}
-
-    async def ensure(key: StoreKey, expected: Document) -> None:
-        entry = store.get(key)
-        if entry is not None and reconciled_role(existing := entry.document, expected) == existing:
-            return
-
-        def decide(entry: StoreEntry | None) -> Document:
-            if entry is None:
-                return identified(expected)
-            changed = reconciled_role(entry.document, expected)
-            return identified(expected) if changed is expected else changed
-
-        await store.write(key, decide)
-
-    await asyncio.gather(*(ensure(key, document) for key, document in default_roles()))
-    await aggregate_cluster_roles(store)
-
-
-async def aggregate_cluster_roles(store: Store) -> None:
-    """Updates the rules of every aggregated cluster role."""
-    roles = [entry.document for entry in store.list(CLUSTER_ROLES).entries]
-    found = aggregated_rules(roles)
-    await asyncio.gather(*(store.write(StoreKey(CLUSTER_ROLES, "", name), _set_rules(found[name])) for name in found))
-
-
-class ClusterRoleAggregation:
-    """Aggregates cluster roles whenever one changes."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def run(self, ready: asyncio.Event) -> None:
-        """Runs until cancelled. Fails if the watch falls too far behind; the supervisor restarts it."""
-        revision = self._store.revision
-        await aggregate_cluster_roles(self._store)
-        async with self._store.watch(CLUSTER_ROLES, revision) as batches:
-            ready.set()
-            async for batch in batches:
-                if batch.changes:
-                    await aggregate_cluster_roles(self._store)
 
 
 def _set_rules(rules: list[Document]) -> Callable[[StoreEntry | None], Document | None]:

@@ -23,7 +23,6 @@ from pykubelet.apiserver.storage.watch_cache import ChangeTracker
 from pykubelet.kinds.pod.visitors import config_map_names, secret_names
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-
 # Where a persistent volume references the secrets that a node needs to mount it; others are for controllers.
 _VOLUME_SECRETS = {
     "cephfs": ("secretRef",),
@@ -37,6 +36,104 @@ _VOLUME_SECRETS = {
 }
 # These do not default to the namespace of the claim.
 _OWN_NAMESPACE = frozenset({"cinder", "storageos", "csi"})
+NODE_LEASES = "kube-node-lease"
+NO_OPINION = AuthorizationDecision(allowed=False)
+_ALLOWED = AuthorizationDecision(allowed=True)
+_OWN_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
+_READ = frozenset({"get", "list", "watch"})
+
+
+class NodeAuthorizer:
+    """Authorizes nodes. `rules` are those of the role `system:node`, for objects that do not belong to a node."""
+
+    def __init__(self, store: Store, rules: Sequence[PolicyRule]) -> None:
+        self._changes = ChangeTracker(store, ("pods", "persistentvolumes"))
+        self._graph = NodeGraph()
+        self._rules = tuple(rules)
+        self._divided: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]] = {
+            ("", "secrets"): self._read_named,
+            ("", "configmaps"): self._read_named,
+            ("", "persistentvolumeclaims"): self._claim,
+            ("", "persistentvolumes"): self._get,
+            ("storage.k8s.io", "volumeattachments"): self._get,
+            ("resource.k8s.io", "resourceclaims"): self._get,
+            ("", "serviceaccounts"): self._service_account,
+            ("coordination.k8s.io", "leases"): _lease,
+            ("storage.k8s.io", "csinodes"): _csi_node,
+            ("", "nodes"): _node,
+            ("", "pods"): self._pod,
+        }
+
+    def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
+        """Allowed, or no opinion with a reason: another authorizer may still allow it."""
+        node = node_of(review.user)
+        if node is None:
+            return NO_OPINION
+        if not node:
+            return _denied(f"unknown node for user {go_quote(review.user.name)}")
+        divided = self._divided.get((review.group, review.resource)) if is_resource_request(review) else None
+        if divided is not None:
+            return divided(node, review)
+        return _ALLOWED if any(rule.allows(review) for rule in self._rules) else NO_OPINION
+
+    def _related(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if not review.name:
+            return _denied("No Object name found")
+        for key, entry in self._changes.take():
+            document = None if entry is None else entry.document
+            if key.collection == "pods":
+                self._graph.set_pod(key.namespace, key.name, document)
+            else:
+                self._graph.set_volume(key.name, document)
+        if self._graph.leads_to(Vertex(review.resource, review.namespace, review.name), node):
+            return _ALLOWED
+        return _denied(f"no relationship found between node '{node}' and this object")
+
+    def _get(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if review.verb != "get":
+            return _denied("can only get individual resources of this type")
+        if review.subresource:
+            return _denied("cannot get subresource")
+        return self._related(node, review)
+
+    def _read_named(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if review.verb not in _READ:
+            return _denied("can only read resources of this type")
+        if review.subresource:
+            return _denied("cannot read subresource")
+        if not review.namespace:
+            return _denied("can only read namespaced object of this type")
+        return self._related(node, review)
+
+    def _claim(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if review.subresource != "status":
+            return self._get(node, review)
+        if review.verb not in {"update", "patch"}:
+            return _denied("can only get/update/patch this type")
+        return self._related(node, review)
+
+    def _service_account(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if review.verb == "get" and not review.subresource:
+            return self._read_named(node, review)
+        if review.verb != "create" or not review.name:
+            return _denied("can only create tokens for individual service accounts")
+        if review.subresource != "token":
+            return _denied("can only create token subresource of serviceaccount")
+        return self._related(node, review)
+
+    def _pod(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        match review.subresource, review.verb:
+            case "", "get":
+                return self._related(node, review)
+            case "", "list" | "watch":
+                if _selects(review, "spec.nodeName", node):
+                    return _ALLOWED
+                if review.name:
+                    return self._related(node, review)
+                return _denied("can only list/watch pods with spec.nodeName field selector")
+            case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
+                return _ALLOWED
+        return NO_OPINION
 
 
 class Vertex(NamedTuple):
@@ -151,106 +248,6 @@ def _volume_secrets(spec: Document, claim_namespace: str) -> Iterator[Vertex]:
                 namespace = namespace or claim_namespace
             if name := reference.get("name"):
                 yield Vertex("secrets", namespace, name)
-
-
-NODE_LEASES = "kube-node-lease"
-NO_OPINION = AuthorizationDecision(allowed=False)
-_ALLOWED = AuthorizationDecision(allowed=True)
-_OWN_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
-_READ = frozenset({"get", "list", "watch"})
-
-
-class NodeAuthorizer:
-    """Authorizes nodes. `rules` are those of the role `system:node`, for objects that do not belong to a node."""
-
-    def __init__(self, store: Store, rules: Sequence[PolicyRule]) -> None:
-        self._changes = ChangeTracker(store, ("pods", "persistentvolumes"))
-        self._graph = NodeGraph()
-        self._rules = tuple(rules)
-        self._divided: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]] = {
-            ("", "secrets"): self._read_named,
-            ("", "configmaps"): self._read_named,
-            ("", "persistentvolumeclaims"): self._claim,
-            ("", "persistentvolumes"): self._get,
-            ("storage.k8s.io", "volumeattachments"): self._get,
-            ("resource.k8s.io", "resourceclaims"): self._get,
-            ("", "serviceaccounts"): self._service_account,
-            ("coordination.k8s.io", "leases"): _lease,
-            ("storage.k8s.io", "csinodes"): _csi_node,
-            ("", "nodes"): _node,
-            ("", "pods"): self._pod,
-        }
-
-    def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
-        """Allowed, or no opinion with a reason: another authorizer may still allow it."""
-        node = node_of(review.user)
-        if node is None:
-            return NO_OPINION
-        if not node:
-            return _denied(f"unknown node for user {go_quote(review.user.name)}")
-        divided = self._divided.get((review.group, review.resource)) if is_resource_request(review) else None
-        if divided is not None:
-            return divided(node, review)
-        return _ALLOWED if any(rule.allows(review) for rule in self._rules) else NO_OPINION
-
-    def _related(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if not review.name:
-            return _denied("No Object name found")
-        for key, entry in self._changes.take():
-            document = None if entry is None else entry.document
-            if key.collection == "pods":
-                self._graph.set_pod(key.namespace, key.name, document)
-            else:
-                self._graph.set_volume(key.name, document)
-        if self._graph.leads_to(Vertex(review.resource, review.namespace, review.name), node):
-            return _ALLOWED
-        return _denied(f"no relationship found between node '{node}' and this object")
-
-    def _get(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if review.verb != "get":
-            return _denied("can only get individual resources of this type")
-        if review.subresource:
-            return _denied("cannot get subresource")
-        return self._related(node, review)
-
-    def _read_named(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if review.verb not in _READ:
-            return _denied("can only read resources of this type")
-        if review.subresource:
-            return _denied("cannot read subresource")
-        if not review.namespace:
-            return _denied("can only read namespaced object of this type")
-        return self._related(node, review)
-
-    def _claim(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if review.subresource != "status":
-            return self._get(node, review)
-        if review.verb not in {"update", "patch"}:
-            return _denied("can only get/update/patch this type")
-        return self._related(node, review)
-
-    def _service_account(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if review.verb == "get" and not review.subresource:
-            return self._read_named(node, review)
-        if review.verb != "create" or not review.name:
-            return _denied("can only create tokens for individual service accounts")
-        if review.subresource != "token":
-            return _denied("can only create token subresource of serviceaccount")
-        return self._related(node, review)
-
-    def _pod(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        match review.subresource, review.verb:
-            case "", "get":
-                return self._related(node, review)
-            case "", "list" | "watch":
-                if _selects(review, "spec.nodeName", node):
-                    return _ALLOWED
-                if review.name:
-                    return self._related(node, review)
-                return _denied("can only list/watch pods with spec.nodeName field selector")
-            case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
-                return _ALLOWED
-        return NO_OPINION
 
 
 def _node(node: str, review: AuthorizationAttributes) -> AuthorizationDecision:

@@ -22,6 +22,17 @@ from pykubelet.apiserver.storage.interfaces import Store, StoreKey
 from pykubelet.apiserver.storage.watch_cache import ChangeTracker
 
 ALL = "*"
+GROUP = "rbac.authorization.k8s.io"
+ROLES = f"roles.{GROUP}"
+CLUSTER_ROLES = f"clusterroles.{GROUP}"
+ROLE_BINDINGS = f"rolebindings.{GROUP}"
+CLUSTER_ROLE_BINDINGS = f"clusterrolebindings.{GROUP}"
+COLLECTIONS = (ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS)
+_ROLE_COLLECTIONS = {"Role": ROLES, "ClusterRole": CLUSTER_ROLES}
+Marked = Sequence[tuple[str, int]]
+"""Values, each with the bits of the rules that contain it."""
+# Cached grants by user and namespace; a machine has few of either.
+_REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,55 +88,68 @@ class PolicyRule:
         return {key: list(values) for key, values in parts.items() if values or key == "verbs"}
 
 
-def is_resource_request(review: AuthorizationAttributes) -> bool:
-    """Whether the attributes are about a resource, not a path; a review may leave the resource empty."""
-    return bool(review.resource) or not review.path
-
-
-def read_rules(rules: Sequence[Document] | None) -> tuple[PolicyRule, ...]:
-    """The rules of a role; a missing or null list has none."""
-    return tuple(
-        PolicyRule(
-            verbs=tuple(rule.get("verbs") or ()),
-            groups=tuple(rule.get("apiGroups") or ()),
-            resources=tuple(rule.get("resources") or ()),
-            names=tuple(rule.get("resourceNames") or ()),
-            paths=tuple(rule.get("nonResourceURLs") or ()),
-        )
-        for rule in rules or ()
-    )
-
-
-def go_list(values: Iterable[str]) -> str:
-    """A list of texts as Go's `%q` prints it."""
-    return f"[{' '.join(map(go_quote, values))}]"
-
-
-def path_covers(own: str, path: str) -> bool:
-    """Whether a path of a rule, which may end in a star, covers this path."""
-    return own == path or (own.endswith("*") and path.startswith(own.rstrip("*")))
-
-
-GROUP = "rbac.authorization.k8s.io"
-ROLES = f"roles.{GROUP}"
-CLUSTER_ROLES = f"clusterroles.{GROUP}"
-ROLE_BINDINGS = f"rolebindings.{GROUP}"
-CLUSTER_ROLE_BINDINGS = f"clusterrolebindings.{GROUP}"
-COLLECTIONS = (ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS)
-
-_ROLE_COLLECTIONS = {"Role": ROLES, "ClusterRole": CLUSTER_ROLES}
-
-
-class RoleMissing(LookupError):
-    """A binding references a role that does not exist; the message is upstream's."""
-
-
 class RoleRef(NamedTuple):
     """The role that a binding references."""
 
     kind: str
     name: str
     group: str = GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The rules that a binding grants a user, or the error why it grants none."""
+
+    rules: tuple[PolicyRule, ...]
+    source: str = ""
+    """The binding in the reasons of decisions."""
+    problem: str = ""
+
+
+class RbacAuthorizer:
+    """Authorizes by the roles and bindings in the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._changes = ChangeTracker(store, COLLECTIONS)
+        self._index = BindingIndex()
+        self._remembered: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
+
+    def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
+        """Allows by the first rule that matches; otherwise the reason names missing roles."""
+        problems: list[str] = []
+        for grant in self._grants(review.user, review.namespace):
+            if grant.problem:
+                problems.append(grant.problem)
+            for rule in grant.rules:
+                if rule.allows(review):
+                    return AuthorizationDecision(allowed=True, reason=f"RBAC: allowed by {grant.source}")
+        return AuthorizationDecision(allowed=False, reason=f"RBAC: {aggregate(problems)}" if problems else "")
+
+    def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[str]]:
+        """All rules of a user in a namespace, and the errors why some may be missing."""
+        grants = self._grants(user, namespace)
+        return [rule for grant in grants for rule in grant.rules], [grant.problem for grant in grants if grant.problem]
+
+    def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
+        """The rules of a role; RoleMissing if it does not exist."""
+        self._catch_up()
+        return self._index.role_rules(role, namespace)
+
+    def _grants(self, user: UserInfo, namespace: str) -> tuple[Grant, ...]:
+        self._catch_up()
+        key = (user.name, user.groups, namespace)
+        grants = self._remembered.get(key)
+        if grants is None:
+            if len(self._remembered) >= _REMEMBERED:
+                self._remembered.clear()
+            grants = self._remembered[key] = tuple(self._index.grants(user, namespace))
+        return grants
+
+    def _catch_up(self) -> None:
+        if self._changes:
+            self._remembered.clear()
+            for key, entry in self._changes.take():
+                self._index.apply(key, None if entry is None else entry.document)
 
 
 class _Subject(NamedTuple):
@@ -143,16 +167,6 @@ class _Binding:
     """In the order of the object; None for an invalid subject."""
     shown: tuple[str, ...]
     """The subjects in messages."""
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """The rules that a binding grants a user, or the error why it grants none."""
-
-    rules: tuple[PolicyRule, ...]
-    source: str = ""
-    """The binding in the reasons of decisions."""
-    problem: str = ""
 
 
 class BindingIndex:
@@ -226,6 +240,39 @@ class BindingIndex:
             self._by_subject.pop(binding.key.namespace, None)
 
 
+def is_resource_request(review: AuthorizationAttributes) -> bool:
+    """Whether the attributes are about a resource, not a path; a review may leave the resource empty."""
+    return bool(review.resource) or not review.path
+
+
+def read_rules(rules: Sequence[Document] | None) -> tuple[PolicyRule, ...]:
+    """The rules of a role; a missing or null list has none."""
+    return tuple(
+        PolicyRule(
+            verbs=tuple(rule.get("verbs") or ()),
+            groups=tuple(rule.get("apiGroups") or ()),
+            resources=tuple(rule.get("resources") or ()),
+            names=tuple(rule.get("resourceNames") or ()),
+            paths=tuple(rule.get("nonResourceURLs") or ()),
+        )
+        for rule in rules or ()
+    )
+
+
+def go_list(values: Iterable[str]) -> str:
+    """A list of texts as Go's `%q` prints it."""
+    return f"[{' '.join(map(go_quote, values))}]"
+
+
+def path_covers(own: str, path: str) -> bool:
+    """Whether a path of a rule, which may end in a star, covers this path."""
+    return own == path or (own.endswith("*") and path.startswith(own.rstrip("*")))
+
+
+class RoleMissing(LookupError):
+    """A binding references a role that does not exist; the message is upstream's."""
+
+
 def read_role_ref(binding: Document) -> RoleRef:
     """The role that a RoleBinding or ClusterRoleBinding references."""
     reference = binding.get("roleRef") or {}
@@ -257,10 +304,6 @@ def _shown(subject: Document, binding_namespace: str) -> str:
     if kind == "ServiceAccount":
         name = f"{name}/{subject.get('namespace') or binding_namespace}"
     return f"{kind} {go_quote(name)}"
-
-
-Marked = Sequence[tuple[str, int]]
-"""Values, each with the bits of the rules that contain it."""
 
 
 def uncovered_rules(
@@ -354,56 +397,6 @@ def _apart(lists: Sequence[Marked]) -> Iterator[tuple[str, ...]]:
 
     # -1 has all bits set.
     return walk(0, -1, ())
-
-
-# Cached grants by user and namespace; a machine has few of either.
-_REMEMBERED = 1024
-
-
-class RbacAuthorizer:
-    """Authorizes by the roles and bindings in the store."""
-
-    def __init__(self, store: Store) -> None:
-        self._changes = ChangeTracker(store, COLLECTIONS)
-        self._index = BindingIndex()
-        self._remembered: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
-
-    def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
-        """Allows by the first rule that matches; otherwise the reason names missing roles."""
-        problems: list[str] = []
-        for grant in self._grants(review.user, review.namespace):
-            if grant.problem:
-                problems.append(grant.problem)
-            for rule in grant.rules:
-                if rule.allows(review):
-                    return AuthorizationDecision(allowed=True, reason=f"RBAC: allowed by {grant.source}")
-        return AuthorizationDecision(allowed=False, reason=f"RBAC: {aggregate(problems)}" if problems else "")
-
-    def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[str]]:
-        """All rules of a user in a namespace, and the errors why some may be missing."""
-        grants = self._grants(user, namespace)
-        return [rule for grant in grants for rule in grant.rules], [grant.problem for grant in grants if grant.problem]
-
-    def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
-        """The rules of a role; RoleMissing if it does not exist."""
-        self._catch_up()
-        return self._index.role_rules(role, namespace)
-
-    def _grants(self, user: UserInfo, namespace: str) -> tuple[Grant, ...]:
-        self._catch_up()
-        key = (user.name, user.groups, namespace)
-        grants = self._remembered.get(key)
-        if grants is None:
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered.clear()
-            grants = self._remembered[key] = tuple(self._index.grants(user, namespace))
-        return grants
-
-    def _catch_up(self) -> None:
-        if self._changes:
-            self._remembered.clear()
-            for key, entry in self._changes.take():
-                self._index.apply(key, None if entry is None else entry.document)
 
 
 def aggregate(problems: Sequence[str]) -> str:

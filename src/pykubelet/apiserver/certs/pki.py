@@ -38,7 +38,6 @@ from pykubelet.apiserver.certs.certificates import (
 from pykubelet.httpserver.listener import serving_context
 
 log = get_logger(__name__)
-
 _CLUSTER_NAMES = (
     "localhost",
     "127.0.0.1",
@@ -50,10 +49,7 @@ _CLUSTER_NAMES = (
 )
 # A certificate of a year is renewed four months before its end, so checking twice a day suffices.
 _LOOK_SECONDS = 12 * 3600.0
-
-
-class PkiError(ValueError):
-    """A key or certificate file cannot be used; the message names the file, never its content."""
+NAME = "kube-apiserver-kubelet-client"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +67,6 @@ class Pki:
         return issue_client(self.authority, user, groups, now)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsFiles:
-    """Files of the user's own: a serving certificate, and a CA whose client certificates are also accepted."""
-
-    certificate: Path | None = None
-    key: Path | None = None
-    client_authority: Path | None = None
-
-
 def open_pki(directory: Path, *, hosts: tuple[str, ...], now: datetime) -> Pki:
     """Opens the folder; creates and renews what is needed. `hosts` are the names and addresses of the server."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -88,6 +75,19 @@ def open_pki(directory: Path, *, hosts: tuple[str, ...], now: datetime) -> Pki:
     serving = _serving(directory, authority, names, now)
     signing_key = _key(directory / "sa.key")
     return Pki(directory, names, authority, serving, signing_key)
+
+
+class PkiError(ValueError):
+    """A key or certificate file cannot be used; the message names the file, never its content."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """Files of the user's own: a serving certificate, and a CA whose client certificates are also accepted."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    client_authority: Path | None = None
 
 
 def server_context(pki: Pki, files: TlsFiles = TlsFiles()) -> ssl.SSLContext:  # noqa: B008  a frozen value
@@ -201,9 +201,6 @@ def _is_reachable(host: str) -> bool:
         return not ipaddress.ip_address(host).is_unspecified
     except ValueError:
         return bool(host)
-
-
-NAME = "kube-apiserver-kubelet-client"
 
 
 def node_context(pki: Pki, clock: Clock) -> ssl.SSLContext:

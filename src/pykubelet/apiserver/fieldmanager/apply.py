@@ -49,44 +49,6 @@ Conflicts = dict[ManagerIdentifier, FieldTree]
 """The fields in conflict, by the manager that owns them."""
 
 
-def conflict(conflicts: Conflicts) -> Conflict:
-    """The Conflict error: a cause for each field, and one message for all."""
-    by_owner = {
-        owner: [_shown(path) for path in paths(conflicts[owner])]
-        for owner in sorted(conflicts, key=lambda owner: owner.text)
-    }
-    causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {_named(owner)}", "field": field}
-        for owner, fields in by_owner.items()
-        for field in fields
-    ]
-    return Conflict(_message(by_owner), details={"causes": causes})
-
-
-def _message(by_owner: dict[ManagerIdentifier, list[str]]) -> str:
-    count = sum(map(len, by_owner.values()))
-    if count == 1:
-        ((owner, (field,)),) = by_owner.items()
-        return f"Apply failed with 1 conflict: conflict with {_named(owner)}: {field}"
-    lines = [
-        line
-        for owner, fields in by_owner.items()
-        for line in (f"conflicts with {_named(owner)}:", *(f"- {field}" for field in fields))
-    ]
-    return f"Apply failed with {count} conflicts: " + "\n".join(lines)
-
-
-def _named(owner: ManagerIdentifier) -> str:
-    name = go_quote(owner.manager)
-    if owner.subresource:
-        name += f" with subresource {go_quote(owner.subresource)}"
-    return f"{name} using {owner.api_version}" if owner.operation == UPDATE else name
-
-
-def _shown(path: tuple[str, ...]) -> str:
-    return "".join(map(shown, path))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedConfiguration:
     """An apply request: the configuration, its manager, and the fields that it cannot change."""
@@ -126,6 +88,44 @@ def apply_configuration(live: Document, applied: AppliedConfiguration, owners: O
     if mine := difference(said_now, UNOWNED):
         left[applied.owner] = owners[applied.owner]._replace(fields=mine)
     return ApplyResult(None if equal(live, document) else document, left, {})
+
+
+def conflict(conflicts: Conflicts) -> Conflict:
+    """The Conflict error: a cause for each field, and one message for all."""
+    by_owner = {
+        owner: [_shown(path) for path in paths(conflicts[owner])]
+        for owner in sorted(conflicts, key=lambda owner: owner.text)
+    }
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {_named(owner)}", "field": field}
+        for owner, fields in by_owner.items()
+        for field in fields
+    ]
+    return Conflict(_message(by_owner), details={"causes": causes})
+
+
+def _message(by_owner: dict[ManagerIdentifier, list[str]]) -> str:
+    count = sum(map(len, by_owner.values()))
+    if count == 1:
+        ((owner, (field,)),) = by_owner.items()
+        return f"Apply failed with 1 conflict: conflict with {_named(owner)}: {field}"
+    lines = [
+        line
+        for owner, fields in by_owner.items()
+        for line in (f"conflicts with {_named(owner)}:", *(f"- {field}" for field in fields))
+    ]
+    return f"Apply failed with {count} conflicts: " + "\n".join(lines)
+
+
+def _named(owner: ManagerIdentifier) -> str:
+    name = go_quote(owner.manager)
+    if owner.subresource:
+        name += f" with subresource {go_quote(owner.subresource)}"
+    return f"{name} using {owner.api_version}" if owner.operation == UPDATE else name
+
+
+def _shown(path: tuple[str, ...]) -> str:
+    return "".join(map(shown, path))
 
 
 def _without_unsaid(document: Document, last: FieldTree, owners: Owners, type: FieldType) -> Document:

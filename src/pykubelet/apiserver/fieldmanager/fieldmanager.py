@@ -58,54 +58,6 @@ KUBECTL: Final = "kubectl"
 _ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 # The limit for keys and values of all annotations, in bytes.
 _LONGEST_ANNOTATIONS = 256 * 1024
-
-
-def without_own_conflicts(conflicts: Conflicts, live: Document, schema: MergeSchema, api_version: str) -> Conflicts:
-    """Removes the conflicts about fields that kubectl itself applied client-side before."""
-    own = _applied_before(live, schema, api_version)
-    left = {owner: difference(fields, own) for owner, fields in conflicts.items()}
-    return {owner: fields for owner, fields in left.items() if fields}
-
-
-def _applied_before(live: Document, schema: MergeSchema, api_version: str) -> FieldTree:
-    try:
-        before = decode_document(_annotations(live).get(_ANNOTATION, ""))
-    except DecodeError:
-        return NOTHING
-    if not isinstance(before, dict) or before.get("apiVersion") != api_version:
-        return NOTHING
-    if any(type_mismatches(before, schema.type)) or any(type_mismatches(live, schema.type)):
-        return NOTHING
-    # Fields that differ now were changed by other managers since.
-    return difference(applied_fields(before, schema.type) or NOTHING, all_below(compare(before, live, schema.type)))
-
-
-def with_last_applied(document: Document, applied: Document) -> Document:
-    """Updates the last-applied annotation, if the object has one."""
-    annotations = _annotations(document)
-    if not annotations.get(_ANNOTATION):
-        return document
-    updated = {**annotations, _ANNOTATION: _text(applied)}
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in updated.items())
-    if size > _LONGEST_ANNOTATIONS:
-        del updated[_ANNOTATION]
-    return {**document, "metadata": {**document["metadata"], "annotations": updated}}
-
-
-def _text(applied: Document) -> str:
-    metadata = applied.get("metadata")
-    if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
-        kept = {name: value for name, value in metadata["annotations"].items() if name != _ANNOTATION}
-        applied = {**applied, "metadata": {**metadata, "annotations": kept}}
-    # Go's encoder sorts fields and ends with a newline.
-    return json_text(applied) + "\n"
-
-
-def _annotations(document: Document) -> dict[str, Any]:
-    annotations: dict[str, Any] = (document.get("metadata") or {}).get("annotations") or {}
-    return annotations
-
-
 # The manager of the fields that an object had before its first apply.
 _BEFORE_FIRST_APPLY = "before-first-apply"
 
@@ -170,6 +122,64 @@ def apply(
     return with_last_applied(document, applied) if manager == KUBECTL else document
 
 
+def keep_times(new: Document, live: Document) -> Document:
+    """Returns the live object if the new one differs only in the times of managedFields, so that nothing is written."""
+    mine, theirs = _managed_fields(new), _managed_fields(live)
+    if len(mine) != len(theirs) or not mine or mine == theirs:
+        return new
+    if not all(map(equal, map(_without_time, mine), map(_without_time, theirs))):
+        return new
+    version = live["metadata"].get("resourceVersion")
+    metadata = {**new["metadata"], "managedFields": theirs, "resourceVersion": version}
+    return live if equal({**new, "metadata": metadata}, live) else new
+
+
+def without_own_conflicts(conflicts: Conflicts, live: Document, schema: MergeSchema, api_version: str) -> Conflicts:
+    """Removes the conflicts about fields that kubectl itself applied client-side before."""
+    own = _applied_before(live, schema, api_version)
+    left = {owner: difference(fields, own) for owner, fields in conflicts.items()}
+    return {owner: fields for owner, fields in left.items() if fields}
+
+
+def _applied_before(live: Document, schema: MergeSchema, api_version: str) -> FieldTree:
+    try:
+        before = decode_document(_annotations(live).get(_ANNOTATION, ""))
+    except DecodeError:
+        return NOTHING
+    if not isinstance(before, dict) or before.get("apiVersion") != api_version:
+        return NOTHING
+    if any(type_mismatches(before, schema.type)) or any(type_mismatches(live, schema.type)):
+        return NOTHING
+    # Fields that differ now were changed by other managers since.
+    return difference(applied_fields(before, schema.type) or NOTHING, all_below(compare(before, live, schema.type)))
+
+
+def with_last_applied(document: Document, applied: Document) -> Document:
+    """Updates the last-applied annotation, if the object has one."""
+    annotations = _annotations(document)
+    if not annotations.get(_ANNOTATION):
+        return document
+    updated = {**annotations, _ANNOTATION: _text(applied)}
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in updated.items())
+    if size > _LONGEST_ANNOTATIONS:
+        del updated[_ANNOTATION]
+    return {**document, "metadata": {**document["metadata"], "annotations": updated}}
+
+
+def _text(applied: Document) -> str:
+    metadata = applied.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
+        kept = {name: value for name, value in metadata["annotations"].items() if name != _ANNOTATION}
+        applied = {**applied, "metadata": {**metadata, "annotations": kept}}
+    # Go's encoder sorts fields and ends with a newline.
+    return json_text(applied) + "\n"
+
+
+def _annotations(document: Document) -> dict[str, Any]:
+    annotations: dict[str, Any] = (document.get("metadata") or {}).get("annotations") or {}
+    return annotations
+
+
 def _decide(live: Document | None, request: AppliedConfiguration, schema: MergeSchema, now: str) -> ApplyResult:
     entries = _managed_fields(live)
     owners = _current(stored_owners(entries), request.api_version, schema)
@@ -185,18 +195,6 @@ def _decide(live: Document | None, request: AppliedConfiguration, schema: MergeS
     if conflicts:
         raise conflict(conflicts)
     return apply_configuration(live or {}, replace(request, force=True), owners)
-
-
-def keep_times(new: Document, live: Document) -> Document:
-    """Returns the live object if the new one differs only in the times of managedFields, so that nothing is written."""
-    mine, theirs = _managed_fields(new), _managed_fields(live)
-    if len(mine) != len(theirs) or not mine or mine == theirs:
-        return new
-    if not all(map(equal, map(_without_time, mine), map(_without_time, theirs))):
-        return new
-    version = live["metadata"].get("resourceVersion")
-    metadata = {**new["metadata"], "managedFields": theirs, "resourceVersion": version}
-    return live if equal({**new, "metadata": metadata}, live) else new
 
 
 def _without_time(entry: Document) -> Document:

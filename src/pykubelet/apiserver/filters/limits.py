@@ -27,7 +27,6 @@ REQUEST_SECONDS = 60.0
 IDLE_SECONDS = 90.0
 # A client that reads nothing for this long is disconnected, so that its memory is released.
 STALLED_SECONDS = 30.0
-
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _STEP = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _NUMBER = re.compile(r"[0-9.]+")

@@ -34,6 +34,82 @@ _LABEL_OPERATORS = {
     "Exists": Operator.EXISTS,
     "DoesNotExist": Operator.DOES_NOT_EXIST,
 }
+Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]
+AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class AccessReviews:
+    """The handlers of all review resources."""
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    clock: Clock
+
+    def handlers(self) -> Mapping[tuple[str, str], Handler]:
+        """The handlers by resource and subresource."""
+        return {
+            (f"selfsubjectreviews.{AUTHENTICATION}", ""): self.self_subject_review,
+            (f"tokenreviews.{AUTHENTICATION}", ""): self.token,
+            (f"subjectaccessreviews.{AUTHORIZATION}", ""): self.access,
+            (f"localsubjectaccessreviews.{AUTHORIZATION}", ""): self.access,
+            (f"selfsubjectaccessreviews.{AUTHORIZATION}", ""): self.access,
+            (f"selfsubjectrulesreviews.{AUTHORIZATION}", ""): self.rules,
+        }
+
+    async def self_subject_review(self, request: ApiRequest) -> ApiResponse:
+        """Answers a SelfSubjectReview: the user that sent it."""
+        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
+        metadata = {"creationTimestamp": format_time(self.clock.now())}
+        status = {"userInfo": _user_document(request.user)}
+        return review.answer(_type(review.document) | {"metadata": metadata, "status": status})
+
+    async def token(self, request: ApiRequest) -> ApiResponse:
+        """Answers a TokenReview: whether a token is valid, and whose it is."""
+        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
+        spec = review.document["spec"]
+        token = spec.get("token", "")
+        if not token:
+            raise BadRequest("token is required for TokenReview in authentication")
+        try:
+            user, audiences = self.authenticator.review(token, tuple(spec.get("audiences") or ()))
+        except TokenError as error:
+            return review.answer(review.document | {"status": {"error": str(error)}})
+        status = {"authenticated": True, "user": _user_document(user), "audiences": list(audiences)}
+        return review.answer(review.document | {"status": status})
+
+    async def access(self, request: ApiRequest) -> ApiResponse:
+        """Answers SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview."""
+        kind = request.served.resource.kind
+        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
+        if errors := access_review_errors(review.document, kind):
+            # Upstream's error has no kind here, and its message shows that.
+            raise errors_invalid("", AUTHORIZATION, "", errors)
+        spec = review.document["spec"]
+        review_spec = access_review_spec(request.user if kind == "SelfSubjectAccessReview" else subject_of(spec), spec)
+        decision = self.authorizer.decide(review_spec.review)
+        status = {"allowed": decision.allowed, "reason": decision.reason, "evaluationError": review_spec.problem}
+        return review.answer(review.document | {"status": status})
+
+    async def rules(self, request: ApiRequest) -> ApiResponse:
+        """Answers a SelfSubjectRulesReview: the rules of the user in a namespace."""
+        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
+        namespace = review.document["spec"].get("namespace", "")
+        if not namespace:
+            raise BadRequest("no namespace on request")
+        rules, problems = self.authorizer.rbac.rules_for(request.user, namespace)
+        incomplete = node_of(request.user) is not None
+        if incomplete:
+            problems = ["node authorizer does not support user rule resolution", *problems]
+        about_resources = [rule.document for rule in rules if rule.resources]
+        about_paths = [rule.document for rule in rules if rule.paths]
+        status = {
+            "resourceRules": about_resources,
+            "nonResourceRules": about_paths,
+            "incomplete": incomplete,
+            "evaluationError": aggregate(problems) if problems else "",
+        }
+        return review.answer(_type(review.document) | {"metadata": {}, "spec": {}, "status": status})
 
 
 class AccessReviewSpec(NamedTuple):
@@ -180,84 +256,6 @@ def _passed_over(field: str, wanted: Sequence[Any], found: Sequence[Any]) -> str
     if len(wanted) == len(found):
         return ""
     return f"{_RESOURCE}.{field} {'partially ignored' if found else 'ignored'} due to parse error"
-
-
-Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]
-AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
-
-
-@dataclass(frozen=True, slots=True)
-class AccessReviews:
-    """The handlers of all review resources."""
-
-    authenticator: Authenticator
-    authorizer: Authorizer
-    clock: Clock
-
-    def handlers(self) -> Mapping[tuple[str, str], Handler]:
-        """The handlers by resource and subresource."""
-        return {
-            (f"selfsubjectreviews.{AUTHENTICATION}", ""): self.self_subject_review,
-            (f"tokenreviews.{AUTHENTICATION}", ""): self.token,
-            (f"subjectaccessreviews.{AUTHORIZATION}", ""): self.access,
-            (f"localsubjectaccessreviews.{AUTHORIZATION}", ""): self.access,
-            (f"selfsubjectaccessreviews.{AUTHORIZATION}", ""): self.access,
-            (f"selfsubjectrulesreviews.{AUTHORIZATION}", ""): self.rules,
-        }
-
-    async def self_subject_review(self, request: ApiRequest) -> ApiResponse:
-        """Answers a SelfSubjectReview: the user that sent it."""
-        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
-        metadata = {"creationTimestamp": format_time(self.clock.now())}
-        status = {"userInfo": _user_document(request.user)}
-        return review.answer(_type(review.document) | {"metadata": metadata, "status": status})
-
-    async def token(self, request: ApiRequest) -> ApiResponse:
-        """Answers a TokenReview: whether a token is valid, and whose it is."""
-        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
-        spec = review.document["spec"]
-        token = spec.get("token", "")
-        if not token:
-            raise BadRequest("token is required for TokenReview in authentication")
-        try:
-            user, audiences = self.authenticator.review(token, tuple(spec.get("audiences") or ()))
-        except TokenError as error:
-            return review.answer(review.document | {"status": {"error": str(error)}})
-        status = {"authenticated": True, "user": _user_document(user), "audiences": list(audiences)}
-        return review.answer(review.document | {"status": status})
-
-    async def access(self, request: ApiRequest) -> ApiResponse:
-        """Answers SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview."""
-        kind = request.served.resource.kind
-        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
-        if errors := access_review_errors(review.document, kind):
-            # Upstream's error has no kind here, and its message shows that.
-            raise errors_invalid("", AUTHORIZATION, "", errors)
-        spec = review.document["spec"]
-        review_spec = access_review_spec(request.user if kind == "SelfSubjectAccessReview" else subject_of(spec), spec)
-        decision = self.authorizer.decide(review_spec.review)
-        status = {"allowed": decision.allowed, "reason": decision.reason, "evaluationError": review_spec.problem}
-        return review.answer(review.document | {"status": status})
-
-    async def rules(self, request: ApiRequest) -> ApiResponse:
-        """Answers a SelfSubjectRulesReview: the rules of the user in a namespace."""
-        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
-        namespace = review.document["spec"].get("namespace", "")
-        if not namespace:
-            raise BadRequest("no namespace on request")
-        rules, problems = self.authorizer.rbac.rules_for(request.user, namespace)
-        incomplete = node_of(request.user) is not None
-        if incomplete:
-            problems = ["node authorizer does not support user rule resolution", *problems]
-        about_resources = [rule.document for rule in rules if rule.resources]
-        about_paths = [rule.document for rule in rules if rule.paths]
-        status = {
-            "resourceRules": about_resources,
-            "nonResourceRules": about_paths,
-            "incomplete": incomplete,
-            "evaluationError": aggregate(problems) if problems else "",
-        }
-        return review.answer(_type(review.document) | {"metadata": {}, "spec": {}, "status": status})
 
 
 def _expected(request: ApiRequest) -> ExpectedKind:

@@ -20,8 +20,6 @@ from pykubelet.api.serializer import Document, encode
 from pykubelet.api.strict import check_object
 from pykubelet.api.times import format_time, parse_time
 from pykubelet.apiserver import errors
-from pykubelet.apiserver import errors as failures
-from pykubelet.apiserver.errors import conflict
 from pykubelet.apiserver.handlers.get import list_page
 from pykubelet.apiserver.handlers.options import (
     Query,
@@ -64,6 +62,7 @@ JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
 )
+_MARKING = ("mark", "mark and remove")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,40 +91,87 @@ class DeletionDecision:
     """The object after the action, or its last state if it is removed."""
 
 
-def delete_options(body: bytes, content_type: str, query: Query) -> DeleteOptions:
-    """Decodes DeleteOptions from the body, or from the query if the body is empty."""
-    document = _options_document(body, content_type) if body else _options_of(query)
-    preconditions = document.get("preconditions") or {}
-    dry_run = document.get("dryRun") or []
-    options = DeleteOptions(
-        grace_seconds=document.get("gracePeriodSeconds"),
-        uid=preconditions.get("uid"),
-        resource_version=preconditions.get("resourceVersion"),
-        orphan_dependents=document.get("orphanDependents"),
-        policy=document.get("propagationPolicy"),
-        dry_run=bool(dry_run),
-    )
-    if errors := _errors(options) + dry_run_errors(dry_run):
-        raise failures.invalid_options("DeleteOptions", errors)
-    return options
+async def delete(scope: RequestScope, request: ApiRequest) -> ApiResponse:
+    """Deletes the object. The response is the object if it is only marked or its kind returns it, else a Status."""
+    options = await decode_in_thread(request, delete_options, request.body, request.content_type, request.query)
+    _warn(request, options)
+    done, entry = await delete_object(scope, request, options)
+    served = request.served
+    # Clients that set the deprecated orphanDependents=false get 202 while the deletion is pending.
+    code = 202 if done.action in ("keep", "mark") and options.orphan_dependents is False else 200
+    if entry is not None:
+        return ApiResponse(body=served_text(served, entry.text), code=code)
+    if done.action in _MARKING or served.resource.group_resource in RETURNS_OBJECT:
+        return ApiResponse(body=done.document, code=code)
+    return ApiResponse(body=_success(request, done.document), code=code)
 
 
-def check_preconditions(options: DeleteOptions, document: Document, served: Kind) -> None:
-    """Raises Conflict if the object does not match the preconditions (UID, resourceVersion)."""
-    metadata = document["metadata"]
-    name, uid, version = metadata["name"], metadata["uid"], metadata["resourceVersion"]
-    if options.uid is not None and options.uid != uid:
-        why = (
-            f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). "
-            "The object might have been deleted and then recreated"
-        )
-        raise failures.kind_conflict(served.resource, name, why)
-    if options.resource_version is not None and options.resource_version != version:
-        why = (
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
-            f"in record ({version}). The object might have been modified"
-        )
-        raise failures.kind_conflict(served.resource, name, why)
+async def delete_object(
+    scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool = True
+) -> tuple[DeletionDecision, StoreEntry | None]:
+    """Deletes an object as the options say; returns the stored entry if the object was marked. NotFound if it does not exist."""
+    decide = _DeleteDecision(scope, request, options, admit=admit)
+    key = key_of(request.served, request.namespace, request.name)
+    if options.dry_run:
+        decide(scope.store.newest(key))
+        assert decide.decision is not None
+        return decide.decision, None
+    entry = await scope.store.write(key, decide)
+    done = decide.decision
+    assert done is not None
+    if done.action not in _MARKING:
+        return done, None
+    assert entry is not None
+    if done.action == "mark and remove":
+        # Watchers see the marked object before they see it removed.
+        await scope.store.write(key, _removing(entry.revision))
+    return done, entry
+
+
+async def delete_collection(scope: RequestScope, request: ApiRequest) -> ApiResponse:
+    """Deletes every selected object; the response lists them as they were."""
+    served = request.served
+    listing = replace(list_options(request.query), watch=False)
+    chosen = object_selector(listing.labels, listing.fields, served)
+    options = await decode_in_thread(request, delete_options, request.body, request.content_type, request.query)
+    _warn(request, options)
+    page = list_page(scope.store, served, request.namespace, listing, chosen)
+    for entry in page.entries:
+        one = replace(request, verb="delete", namespace=entry.key.namespace, name=entry.key.name)
+        try:
+            await delete_object(scope, one, options)
+        except NotFound:
+            continue
+    items = b",".join([item_text(served, entry.text) for entry in page.entries])
+    body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
+    return ApiResponse(body=body)
+
+
+class _DeleteDecision:
+    """Decides one deletion on the newest state of the object and keeps the result."""
+
+    def __init__(self, scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool) -> None:
+        self._scope, self._request, self._options, self._admit = scope, request, options, admit
+        self.decision: DeletionDecision | None = None
+
+    def __call__(self, existing: StoreEntry | None) -> Document | None:
+        served, request = self._request.served, self._request
+        if existing is None:
+            raise errors.not_found(served.resource, request.name)
+        old = served_document(served, existing)
+        now = self._scope.clock.now()
+        if served.resource.group_resource == "namespaces":
+            decided = decide_namespace_deletion(self._options, old, served, now)
+        else:
+            check_preconditions(self._options, old, served)
+            decided = decide_deletion(self._options, old, served, now)
+        if self._admit:
+            write = WriteRequest(self._scope, request, WriteOptions(dry_run=self._options.dry_run))
+            write.admit("delete", request.name, None, old)
+        self.decision = decided
+        if decided.action == "remove":
+            return None
+        return existing.document if decided.action == "keep" else stored_form(served, decided.document)
 
 
 def decide_deletion(options: DeleteOptions, document: Document, served: Kind, now: datetime) -> DeletionDecision:
@@ -148,6 +194,62 @@ def decide_deletion(options: DeleteOptions, document: Document, served: Kind, no
         return DeletionDecision("remove", document)
     waits = marked["metadata"]["deletionGracePeriodSeconds"] > 0
     return DeletionDecision("mark" if waits else "mark and remove", marked)
+
+
+def decide_namespace_deletion(
+    options: DeleteOptions, namespace: Document, served: Kind, now: datetime
+) -> DeletionDecision:
+    """Decides what a deletion does to a namespace."""
+    metadata = namespace["metadata"]
+    for name, expected, current in (
+        ("UID", options.uid, metadata["uid"]),
+        ("ResourceVersion", options.resource_version, metadata["resourceVersion"]),
+    ):
+        if expected is not None and expected != current:
+            why = f"Precondition failed: {name} in precondition: {expected}, {name} in object meta: {current}"
+            raise errors.conflict(served.resource, metadata["name"], why)
+    if metadata.get("deletionTimestamp") is None:
+        return DeletionDecision("mark", _ending(options, namespace, now))
+    if namespace.get("spec", {}).get("finalizers"):
+        return DeletionDecision("keep", namespace)
+    check_preconditions(options, namespace, served)
+    return decide_deletion(options, namespace, served, now)
+
+
+def check_preconditions(options: DeleteOptions, document: Document, served: Kind) -> None:
+    """Raises Conflict if the object does not match the preconditions (UID, resourceVersion)."""
+    metadata = document["metadata"]
+    name, uid, version = metadata["name"], metadata["uid"], metadata["resourceVersion"]
+    if options.uid is not None and options.uid != uid:
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.kind_conflict(served.resource, name, why)
+    if options.resource_version is not None and options.resource_version != version:
+        why = (
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
+            f"in record ({version}). The object might have been modified"
+        )
+        raise errors.kind_conflict(served.resource, name, why)
+
+
+def delete_options(body: bytes, content_type: str, query: Query) -> DeleteOptions:
+    """Decodes DeleteOptions from the body, or from the query if the body is empty."""
+    document = _options_document(body, content_type) if body else _options_of(query)
+    preconditions = document.get("preconditions") or {}
+    dry_run = document.get("dryRun") or []
+    options = DeleteOptions(
+        grace_seconds=document.get("gracePeriodSeconds"),
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        orphan_dependents=document.get("orphanDependents"),
+        policy=document.get("propagationPolicy"),
+        dry_run=bool(dry_run),
+    )
+    if found := _errors(options) + dry_run_errors(dry_run):
+        raise errors.invalid_options("DeleteOptions", found)
+    return options
 
 
 def _in_its_own_way(document: Document, served: Kind, now: datetime) -> Document | None:
@@ -242,7 +344,7 @@ def _options_of(query: Query) -> Document:
 def _options_document(body: bytes, content_type: str) -> Document:
     parse = PARSERS.get(content_type.partition(";")[0].strip().lower())
     if parse is None:
-        raise failures.unknown_format(JSON, YAML, PROTOBUF)
+        raise errors.unknown_format(JSON, YAML, PROTOBUF)
     try:
         value: Any = parse(body).value
     except ValueError as error:
@@ -270,26 +372,6 @@ def _errors(options: DeleteOptions) -> list[FieldError]:
     return errors
 
 
-def decide_namespace_deletion(
-    options: DeleteOptions, namespace: Document, served: Kind, now: datetime
-) -> DeletionDecision:
-    """Decides what a deletion does to a namespace."""
-    metadata = namespace["metadata"]
-    for name, expected, current in (
-        ("UID", options.uid, metadata["uid"]),
-        ("ResourceVersion", options.resource_version, metadata["resourceVersion"]),
-    ):
-        if expected is not None and expected != current:
-            why = f"Precondition failed: {name} in precondition: {expected}, {name} in object meta: {current}"
-            raise conflict(served.resource, metadata["name"], why)
-    if metadata.get("deletionTimestamp") is None:
-        return DeletionDecision("mark", _ending(options, namespace, now))
-    if namespace.get("spec", {}).get("finalizers"):
-        return DeletionDecision("keep", namespace)
-    check_preconditions(options, namespace, served)
-    return decide_deletion(options, namespace, served, now)
-
-
 def _ending(options: DeleteOptions, namespace: Document, now: datetime) -> Document:
     finalizers: list[str] = namespace["metadata"].get("finalizers", [])
     wanted = {
@@ -308,46 +390,6 @@ def _is_wanted(options: DeleteOptions, finalizers: list[str], name: str, policy:
     return options.policy == policy if options.policy is not None else name in finalizers
 
 
-_MARKING = ("mark", "mark and remove")
-
-
-async def delete(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Deletes the object. The response is the object if it is only marked or its kind returns it, else a Status."""
-    options = await decode_in_thread(request, delete_options, request.body, request.content_type, request.query)
-    _warn(request, options)
-    done, entry = await delete_object(scope, request, options)
-    served = request.served
-    # Clients that set the deprecated orphanDependents=false get 202 while the deletion is pending.
-    code = 202 if done.action in ("keep", "mark") and options.orphan_dependents is False else 200
-    if entry is not None:
-        return ApiResponse(body=served_text(served, entry.text), code=code)
-    if done.action in _MARKING or served.resource.group_resource in RETURNS_OBJECT:
-        return ApiResponse(body=done.document, code=code)
-    return ApiResponse(body=_success(request, done.document), code=code)
-
-
-async def delete_object(
-    scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool = True
-) -> tuple[DeletionDecision, StoreEntry | None]:
-    """Deletes an object as the options say; returns the stored entry if the object was marked. NotFound if it does not exist."""
-    decide = _DeleteDecision(scope, request, options, admit=admit)
-    key = key_of(request.served, request.namespace, request.name)
-    if options.dry_run:
-        decide(scope.store.newest(key))
-        assert decide.decision is not None
-        return decide.decision, None
-    entry = await scope.store.write(key, decide)
-    done = decide.decision
-    assert done is not None
-    if done.action not in _MARKING:
-        return done, None
-    assert entry is not None
-    if done.action == "mark and remove":
-        # Watchers see the marked object before they see it removed.
-        await scope.store.write(key, _removing(entry.revision))
-    return done, entry
-
-
 def _removing(revision: int) -> WriteDecision:
     """The decision to remove an object unless it changed after that revision."""
 
@@ -355,52 +397,6 @@ def _removing(revision: int) -> WriteDecision:
         return None if existing is None or existing.revision == revision else existing.document
 
     return decide
-
-
-async def delete_collection(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Deletes every selected object; the response lists them as they were."""
-    served = request.served
-    listing = replace(list_options(request.query), watch=False)
-    chosen = object_selector(listing.labels, listing.fields, served)
-    options = await decode_in_thread(request, delete_options, request.body, request.content_type, request.query)
-    _warn(request, options)
-    page = list_page(scope.store, served, request.namespace, listing, chosen)
-    for entry in page.entries:
-        one = replace(request, verb="delete", namespace=entry.key.namespace, name=entry.key.name)
-        try:
-            await delete_object(scope, one, options)
-        except NotFound:
-            continue
-    items = b",".join([item_text(served, entry.text) for entry in page.entries])
-    body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
-    return ApiResponse(body=body)
-
-
-class _DeleteDecision:
-    """Decides one deletion on the newest state of the object and keeps the result."""
-
-    def __init__(self, scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool) -> None:
-        self._scope, self._request, self._options, self._admit = scope, request, options, admit
-        self.decision: DeletionDecision | None = None
-
-    def __call__(self, existing: StoreEntry | None) -> Document | None:
-        served, request = self._request.served, self._request
-        if existing is None:
-            raise errors.not_found(served.resource, request.name)
-        old = served_document(served, existing)
-        now = self._scope.clock.now()
-        if served.resource.group_resource == "namespaces":
-            decided = decide_namespace_deletion(self._options, old, served, now)
-        else:
-            check_preconditions(self._options, old, served)
-            decided = decide_deletion(self._options, old, served, now)
-        if self._admit:
-            write = WriteRequest(self._scope, request, WriteOptions(dry_run=self._options.dry_run))
-            write.admit("delete", request.name, None, old)
-        self.decision = decided
-        if decided.action == "remove":
-            return None
-        return existing.document if decided.action == "keep" else stored_form(served, decided.document)
 
 
 def _success(request: ApiRequest, document: Document) -> Document:

@@ -36,6 +36,21 @@ _EVICTED = {
 }
 
 
+async def evict_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
+    """Evicts the pod that the request names."""
+    write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
+    eviction = await decode_in_thread(request, _received, write)
+    options = _options(eviction, write)
+    write.admit("create", request.name, eviction, None)
+    pod = _newest(scope, request)
+    if not needs_no_budget(pod):
+        await _ask_budget(scope, request, pod, dry_run=options.dry_run)
+    if not options.dry_run:
+        options = await _marked(scope, request, options)
+    await delete_object(scope, replace(request, verb="delete", subresource=""), options, admit=False)
+    return ApiResponse(body=CREATED, code=201)
+
+
 def needs_no_budget(pod: Document) -> bool:
     """Whether an eviction needs no budget: the pod does not run, or is being deleted already."""
     return pod["status"].get("phase") in _NO_DISRUPTION or "deletionTimestamp" in pod["metadata"]
@@ -118,21 +133,6 @@ def _exhausted(status: Document, now: str) -> list[Document]:
         "message": "",
     }
     return [new if one is old else one for one in conditions] if old is not None else [*conditions, new]
-
-
-async def evict_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Evicts the pod that the request names."""
-    write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
-    eviction = await decode_in_thread(request, _received, write)
-    options = _options(eviction, write)
-    write.admit("create", request.name, eviction, None)
-    pod = _newest(scope, request)
-    if not needs_no_budget(pod):
-        await _ask_budget(scope, request, pod, dry_run=options.dry_run)
-    if not options.dry_run:
-        options = await _marked(scope, request, options)
-    await delete_object(scope, replace(request, verb="delete", subresource=""), options, admit=False)
-    return ApiResponse(body=CREATED, code=201)
 
 
 def _received(write: WriteRequest) -> Document:

@@ -33,6 +33,69 @@ _INVALID = "continue key is not valid"
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 NEWEST = -1
 """A continue token with this revision continues in the newest state."""
+_TOO_OLD = "The resourceVersion for the provided list is too old."
+_INCONSISTENT = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+async def get(scope: RequestScope, request: ApiRequest) -> ApiResponse:
+    """Returns the object at least as new as the requested revision. A subresource such as status returns the whole object."""
+    if "export" in request.query:
+        raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+    return ApiResponse(body=served_text(request.served, stored_entry(scope, request).text))
+
+
+def stored_entry(scope: RequestScope, request: ApiRequest) -> StoreEntry:
+    """The stored entry of the requested object; NotFound if there is none."""
+    if version := request.query.get("resourceVersion", ""):
+        revision = parse_revision(version)
+        if revision is None:
+            # Upstream sends no reason with this error.
+            raise ApiError(revision_error(version))
+        if revision > scope.store.revision:
+            raise too_large_version(revision, scope.store.revision)
+    entry = scope.store.get(key_of(request.served, request.namespace, request.name))
+    if entry is None:
+        raise not_found(request.served.resource, request.name)
+    return entry
+
+
+async def list_objects(scope: RequestScope, request: ApiRequest) -> ApiResponse:
+    """Lists the selected objects, or one page of them."""
+    served = request.served
+    options = list_options(request.query)
+    chosen = object_selector(options.labels, options.fields, served)
+    page = list_page(scope.store, served, request.namespace, options, chosen)
+    items = b",".join([item_text(served, entry.text) for entry in page.entries])
+    body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
+    return ApiResponse(body=body)
+
+
+class ListPage(NamedTuple):
+    """The selected entries of a snapshot up to a limit, and the list's metadata."""
+
+    entries: tuple[StoreEntry, ...] | list[StoreEntry]
+    metadata: Document
+
+
+def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:
+    """The page of a list that the options ask for."""
+    if not served.resource.namespaced:
+        namespace = ""
+    start = ""
+    if options.continue_token:
+        start, revision = read_continue_token(options.continue_token)
+        if options.resource_version not in ("", "0"):
+            raise BadRequest("specifying resource version is not allowed when using continue")
+        snapshot = _snapshot(store, served, namespace, None if revision == NEWEST else revision, start)
+    else:
+        snapshot = _snapshot(store, served, namespace, _revision(store, options), "")
+    entries = snapshot.entries if not start else _behind(snapshot, namespace, start)
+    return _cut(entries, served, namespace, options, chosen, snapshot.revision)
 
 
 class ContinuePosition(NamedTuple):
@@ -83,44 +146,6 @@ def _refused(why: str) -> BadRequest:
     return BadRequest(f"invalid continue token: {why}")
 
 
-async def get(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Returns the object at least as new as the requested revision. A subresource such as status returns the whole object."""
-    if "export" in request.query:
-        raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-    return ApiResponse(body=served_text(request.served, stored_entry(scope, request).text))
-
-
-def stored_entry(scope: RequestScope, request: ApiRequest) -> StoreEntry:
-    """The stored entry of the requested object; NotFound if there is none."""
-    if version := request.query.get("resourceVersion", ""):
-        revision = parse_revision(version)
-        if revision is None:
-            # Upstream sends no reason with this error.
-            raise ApiError(revision_error(version))
-        if revision > scope.store.revision:
-            raise too_large_version(revision, scope.store.revision)
-    entry = scope.store.get(key_of(request.served, request.namespace, request.name))
-    if entry is None:
-        raise not_found(request.served.resource, request.name)
-    return entry
-
-
-_TOO_OLD = "The resourceVersion for the provided list is too old."
-_INCONSISTENT = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
-    "deleted between the time the first chunk was returned and now may show up in the list."
-)
-
-
-class ListPage(NamedTuple):
-    """The selected entries of a snapshot up to a limit, and the list's metadata."""
-
-    entries: tuple[StoreEntry, ...] | list[StoreEntry]
-    metadata: Document
-
-
 class TooOldToGoOn(Expired):
     """The continue token's revision is compacted; the Status has a token that continues in the newest state."""
 
@@ -130,33 +155,6 @@ class TooOldToGoOn(Expired):
 
     def to_status(self) -> Document:
         return super().to_status() | {"metadata": {"continue": self._token}}
-
-
-async def list_objects(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Lists the selected objects, or one page of them."""
-    served = request.served
-    options = list_options(request.query)
-    chosen = object_selector(options.labels, options.fields, served)
-    page = list_page(scope.store, served, request.namespace, options, chosen)
-    items = b",".join([item_text(served, entry.text) for entry in page.entries])
-    body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
-    return ApiResponse(body=body)
-
-
-def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:
-    """The page of a list that the options ask for."""
-    if not served.resource.namespaced:
-        namespace = ""
-    start = ""
-    if options.continue_token:
-        start, revision = read_continue_token(options.continue_token)
-        if options.resource_version not in ("", "0"):
-            raise BadRequest("specifying resource version is not allowed when using continue")
-        snapshot = _snapshot(store, served, namespace, None if revision == NEWEST else revision, start)
-    else:
-        snapshot = _snapshot(store, served, namespace, _revision(store, options), "")
-    entries = snapshot.entries if not start else _behind(snapshot, namespace, start)
-    return _cut(entries, served, namespace, options, chosen, snapshot.revision)
 
 
 def _revision(store: Store, options: ListOptions) -> int | None:

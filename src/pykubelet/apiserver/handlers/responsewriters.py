@@ -31,7 +31,6 @@ TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 PARTIAL_LIST = "PartialObjectMetadataList"
 GROUP_DISCOVERY = "APIGroupDiscoveryList"
-
 # Upstream indents responses to these user agents: a person reads them.
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -50,15 +49,101 @@ class ResponseFormat:
     pretty: bool = False
 
 
+PLAIN = ResponseFormat()
+# Limits in characters: all warnings together, and each one if they exceed that.
+_MOST_WARNINGS = 4096
+_LONGEST_WARNING = 256
+_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+YAML = "application/yaml"
+Lines = Callable[[Iterable[SerializedEvent]], bytes]
+"""Encodes a batch of events as lines."""
+Shown = Callable[[bytes], bytes]
+"""Converts the JSON text of an event's object."""
+_HEADS = {
+    kind: f'{{"type":"{kind}","object":'.encode() for kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
+}
+_TAIL = b"}\n"
+Now = Callable[[], datetime]
+# About two hundred pods, whose table takes a few milliseconds.
+_LONG_BYTES = 256 * 1024
+
+
+class ResponseView(NamedTuple):
+    """The form in which a client wants a resource."""
+
+    form: ResponseFormat
+    pretty: bool
+    served: Kind
+    include: str = ""
+
+
+def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pretty: bool) -> ResponseView:
+    return ResponseView(form, pretty, served, query.get("includeObject", ""))
+
+
+def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
+    """Encodes the response of a handler."""
+    form = view.form
+    if form.kind or form.yaml:
+        document = _shown(answer.document, view, now(), headers=True) if form.kind else answer.document
+        reply = document_response(document, form, pretty=view.pretty, code=answer.code)
+    else:
+        text = answer.text
+        reply = HttpResponse(answer.code, indented(text) if view.pretty else text)
+    return reply._replace(headers=warning_headers(answer.warnings)) if answer.warnings else reply
+
+
+def is_slow_to_encode(answer: ApiResponse, view: ResponseView) -> bool:
+    """Whether encoding the response takes long enough to run in a thread."""
+    is_as_stored = not (view.form.kind or view.form.yaml or view.pretty)
+    return not is_as_stored and isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
+
+
+def watch_lines(view: ResponseView, now: Now) -> Lines:
+    """The encoder of a watch's lines; only the first line of a Table has column definitions."""
+    if not view.form.kind:
+        return plain_lines
+    headers = True
+
+    def shown(text: bytes) -> bytes:
+        nonlocal headers
+        document = _shown(decode_document(text), view, now(), headers=headers)
+        headers = False
+        return encode(document)
+
+    return converted_lines(shown)
+
+
+def document_response(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:
+    """A document as JSON or YAML."""
+    if form.yaml:
+        return HttpResponse(code, to_yaml(document).encode(), YAML)
+    text = encode(document)
+    return HttpResponse(code, indented(text) if pretty else text)
+
+
+def status_response(error: ApiError, accept: str, query: Mapping[str, str], user_agent: str) -> HttpResponse:
+    """An error as a Status."""
+    form = error_form(accept)
+    reply = document_response(error.to_status(), form, pretty=wants_pretty(form, query, user_agent), code=error.code)
+    headers = warning_headers(error.warnings)
+    if error.retry_after_seconds is not None:
+        headers += (("Retry-After", str(math.ceil(error.retry_after_seconds))),)
+    return reply._replace(headers=headers) if headers else reply
+
+
+def warning_headers(warnings: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Encodes warnings as Warning headers, each text once."""
+    texts = [text for text in dict.fromkeys(warnings) if text and not _UNFIT.search(text)]
+    return tuple(("Warning", f"299 - {_quoted(text)}") for text in _within_bounds(texts))
+
+
 @dataclass(frozen=True, slots=True)
 class _Clause:
     type: str
     subtype: str
     quality: float
     parameters: Mapping[str, str]
-
-
-PLAIN = ResponseFormat()
 
 
 @lru_cache(maxsize=256)
@@ -182,18 +267,6 @@ def _quality(text: str) -> float:
         return 1.0
 
 
-# Limits in characters: all warnings together, and each one if they exceed that.
-_MOST_WARNINGS = 4096
-_LONGEST_WARNING = 256
-_UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
-def warning_headers(warnings: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Encodes warnings as Warning headers, each text once."""
-    texts = [text for text in dict.fromkeys(warnings) if text and not _UNFIT.search(text)]
-    return tuple(("Warning", f"299 - {_quoted(text)}") for text in _within_bounds(texts))
-
-
 def _within_bounds(texts: list[str]) -> list[str]:
     """Truncates the warnings if they are too long together, and drops those that still do not fit."""
     total = fitting = 0
@@ -218,38 +291,6 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-YAML = "application/yaml"
-
-
-def document_response(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:
-    """A document as JSON or YAML."""
-    if form.yaml:
-        return HttpResponse(code, to_yaml(document).encode(), YAML)
-    text = encode(document)
-    return HttpResponse(code, indented(text) if pretty else text)
-
-
-def status_response(error: ApiError, accept: str, query: Mapping[str, str], user_agent: str) -> HttpResponse:
-    """An error as a Status."""
-    form = error_form(accept)
-    reply = document_response(error.to_status(), form, pretty=wants_pretty(form, query, user_agent), code=error.code)
-    headers = warning_headers(error.warnings)
-    if error.retry_after_seconds is not None:
-        headers += (("Retry-After", str(math.ceil(error.retry_after_seconds))),)
-    return reply._replace(headers=headers) if headers else reply
-
-
-Lines = Callable[[Iterable[SerializedEvent]], bytes]
-"""Encodes a batch of events as lines."""
-Shown = Callable[[bytes], bytes]
-"""Converts the JSON text of an event's object."""
-
-_HEADS = {
-    kind: f'{{"type":"{kind}","object":'.encode() for kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
-}
-_TAIL = b"}\n"
-
-
 def plain_lines(events: Iterable[SerializedEvent]) -> bytes:
     """Encodes events with their objects as stored."""
     parts: list[bytes] = []
@@ -269,57 +310,6 @@ def converted_lines(shown: Shown) -> Lines:
         return b"".join(parts)
 
     return lines
-
-
-Now = Callable[[], datetime]
-# About two hundred pods, whose table takes a few milliseconds.
-_LONG_BYTES = 256 * 1024
-
-
-class ResponseView(NamedTuple):
-    """The form in which a client wants a resource."""
-
-    form: ResponseFormat
-    pretty: bool
-    served: Kind
-    include: str = ""
-
-
-def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pretty: bool) -> ResponseView:
-    return ResponseView(form, pretty, served, query.get("includeObject", ""))
-
-
-def is_slow_to_encode(answer: ApiResponse, view: ResponseView) -> bool:
-    """Whether encoding the response takes long enough to run in a thread."""
-    is_as_stored = not (view.form.kind or view.form.yaml or view.pretty)
-    return not is_as_stored and isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
-
-
-def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
-    """Encodes the response of a handler."""
-    form = view.form
-    if form.kind or form.yaml:
-        document = _shown(answer.document, view, now(), headers=True) if form.kind else answer.document
-        reply = document_response(document, form, pretty=view.pretty, code=answer.code)
-    else:
-        text = answer.text
-        reply = HttpResponse(answer.code, indented(text) if view.pretty else text)
-    return reply._replace(headers=warning_headers(answer.warnings)) if answer.warnings else reply
-
-
-def watch_lines(view: ResponseView, now: Now) -> Lines:
-    """The encoder of a watch's lines; only the first line of a Table has column definitions."""
-    if not view.form.kind:
-        return plain_lines
-    headers = True
-
-    def shown(text: bytes) -> bytes:
-        nonlocal headers
-        document = _shown(decode_document(text), view, now(), headers=headers)
-        headers = False
-        return encode(document)
-
-    return converted_lines(shown)
 
 
 def _shown(document: Document, view: ResponseView, now: datetime, *, headers: bool) -> Document:

@@ -32,6 +32,19 @@ from pykubelet.apiserver.storage.interfaces import ChangeBatch, ChangeWatch, Sto
 from pykubelet.kinds.kind import Kind
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+Batches = AsyncGenerator[tuple[SerializedEvent, ...], None]
+BOOKMARK_SECONDS = 60.0
+LAST_BOOKMARK_SECONDS = 2.0
+"""A watch sends a last bookmark this long before its end, so that the client can resume there."""
+MIN_WATCH_SECONDS = 1800.0
+"""A watch without a timeout lasts between this and twice this, so that not all end at once."""
+AT_ONCE = 500
+"""Initial objects per batch, so that a large collection does not block other requests."""
+
+
+async def watch(scope: RequestScope, request: ApiRequest) -> WatchStream:
+    """Starts a watch after a revision. Without a revision it starts with the existing objects."""
+    return WatchStream(_events(scope.store, _plan(request)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +111,6 @@ def _last_text(change: StoreChange) -> bytes:
     return encode({**before, "metadata": {**before["metadata"], "resourceVersion": str(change.revision)}})
 
 
-Batches = AsyncGenerator[tuple[SerializedEvent, ...], None]
-
-BOOKMARK_SECONDS = 60.0
-LAST_BOOKMARK_SECONDS = 2.0
-"""A watch sends a last bookmark this long before its end, so that the client can resume there."""
-MIN_WATCH_SECONDS = 1800.0
-"""A watch without a timeout lasts between this and twice this, so that not all end at once."""
-AT_ONCE = 500
-"""Initial objects per batch, so that a large collection does not block other requests."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Plan:
     """The parameters of one watch."""
@@ -118,11 +120,6 @@ class _Plan:
     starts_with_all: bool
     bookmarks: bool
     seconds: float
-
-
-async def watch(scope: RequestScope, request: ApiRequest) -> WatchStream:
-    """Starts a watch after a revision. Without a revision it starts with the existing objects."""
-    return WatchStream(_events(scope.store, _plan(request)))
 
 
 def _plan(request: ApiRequest) -> _Plan:

@@ -76,59 +76,8 @@ _CODE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})[ \r]")
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*\bchunked[ \t]*\r", re.IGNORECASE)
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r", re.IGNORECASE)
 _CONNECTION = re.compile(rb"\r\n(?:connection|keep-alive):[^\r\n]*", re.IGNORECASE)
-
-
-def request_head(target: ProxyTarget, method: str, headers: Sequence[tuple[str, str]], body_bytes: int) -> bytes:
-    """The request line and headers for the next hop; without an upgrade the connection closes after the response."""
-    upgrade = requested_upgrade(headers)
-    lines = [f"{method} {target.path} HTTP/1.1", f"Host: {_host(target)}"]
-    lines += [f"{name}: {value}" for name, value in headers if _goes_on(name.lower())]
-    lines += ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
-    if body_bytes or method not in ("GET", "HEAD"):
-        lines.append(f"Content-Length: {body_bytes}")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
-
-
-def _goes_on(name: str) -> bool:
-    return name not in _KEPT_BACK and not name.startswith(_KEPT_BACK_FAMILIES)
-
-
-def _host(target: ProxyTarget) -> str:
-    return f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
-
-
-def requested_upgrade(headers: Sequence[tuple[str, str]]) -> str:
-    """The protocol of a requested upgrade; empty if there is none."""
-    if not any(name.lower() == "connection" and "upgrade" in value.lower() for name, value in headers):
-        return ""
-    return next((value for name, value in headers if name.lower() == "upgrade"), "")
-
-
-def status_code(head: bytes) -> int:
-    """The status code of a response head; 0 if it is not HTTP."""
-    found = _CODE.match(head)
-    return int(found[1]) if found else 0
-
-
-def body_length(head: bytes) -> int | None:
-    """The length of the response body; None if it ends with the connection."""
-    found = _LENGTH.search(head)
-    return int(found[1]) if found else None
-
-
-def is_chunked(head: bytes) -> bool:
-    """Whether the response body is chunked."""
-    return _CHUNKED.search(head) is not None
-
-
-def closing_head(head: bytes) -> bytes:
-    """The response head with `Connection: close`."""
-    return _CONNECTION.sub(b"", head[:-2]) + b"Connection: close\r\n\r\n"
-
-
 MAX_ERROR_BYTES = 50_000
 """The maximum length of a node's error text."""
-
 _OWN_WORDS: dict[int, tuple[type[ApiError], str]] = {
     401: (Unauthorized, "the server has asked for the client to provide credentials"),
     404: (NotFound, "the server could not find the requested resource"),
@@ -143,38 +92,10 @@ _OWN_WORDS: dict[int, tuple[type[ApiError], str]] = {
     ),
 }
 _NODES_WORDS: dict[int, type[ApiError]] = {403: Forbidden, 406: NotAcceptable, 415: UnsupportedMediaType}
-
-
-def is_log_error(code: int) -> bool:
-    """Whether a response with this code is an error instead of a log."""
-    return not 200 <= code <= 206
-
-
-def log_error(code: int, text: str, pod_name: str) -> ApiError:
-    """The error for a node's response. Upstream has its own messages for some codes, which hide the node's text."""
-    if code == 400:
-        return BadRequest(text)
-    if code == 500:
-        return InternalError(f"Internal error occurred: {text}", details={"causes": [{"message": text}]})
-    if code in _NODES_WORDS:
-        kind, message = _NODES_WORDS[code], text
-    elif code in _OWN_WORDS:
-        kind, message = _OWN_WORDS[code]
-    elif code > 500:
-        kind = InternalError
-        message = f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
-    else:
-        kind = ApiError
-        message = f"the server responded with the status code {code} but did not return more information"
-    # Upstream omits the verb, but not the blank after it.
-    return kind(f"{message} ( pods/log {pod_name})", details={"name": pod_name, "kind": "pods/log"})
-
-
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
 # Upstream's timeout for reading a response that is not an upgrade.
 ERROR_TEXT_SECONDS = 10.0
-
 PROXIED = (
     *(("pods", name) for name in ("log", "exec", "attach", "portforward", "proxy")),
     ("nodes", "proxy"),
@@ -254,57 +175,6 @@ class NodeProxy:
         return found
 
 
-def _unreachable(target: ProxyTarget, why: str) -> ServiceUnavailable:
-    return ServiceUnavailable(f"error trying to reach {target.host}:{target.port}: {why}")
-
-
-async def splice(client: StreamPair, server: StreamPair, head: bytes, *, changed: bool) -> None:
-    """Copies a response back, and in both directions after an upgrade; then closes both connections."""
-    try:
-        client.writer.write(head if changed else closing_head(head))
-        async with asyncio.TaskGroup() as group:
-            ways = [
-                group.create_task(_carry(client.reader, server.writer if changed else None)),
-                group.create_task(_carry(server.reader, client.writer, None if changed else body_length(head))),
-            ]
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            for way in ways:
-                way.cancel()
-    finally:
-        client.writer.close()
-        server.writer.close()
-
-
-async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter | None, count: int | None = None) -> None:
-    """Copies everything, or a number of bytes; without a writer, only waits for the end."""
-    left = count
-    try:
-        while left != 0 and (data := await source.read(CHUNK_BYTES if left is None else min(left, CHUNK_BYTES))):
-            left = None if left is None else left - len(data)
-            if sink is not None:
-                sink.write(data)
-                await sink.drain()
-    except OSError:
-        return  # the other side closed the connection
-
-
-async def read_error_text(source: asyncio.StreamReader, head: bytes, most_bytes: int) -> str:
-    """The start of a response body as text, up to a size and a time limit."""
-    body = bytearray()
-    with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
-        async with asyncio.timeout(ERROR_TEXT_SECONDS):
-            if is_chunked(head):
-                while len(body) < most_bytes and (size := int((await source.readline()).partition(b";")[0], 16)) > 0:
-                    body += await source.readexactly(min(size, most_bytes - len(body)))
-                    await source.readline()
-            else:
-                length = body_length(head)
-                wanted = most_bytes if length is None else min(length, most_bytes)
-                while len(body) < wanted and (data := await source.read(wanted - len(body))):
-                    body += data
-    return body.decode(errors="replace")
-
-
 class UpgradeAwareHandler:
     """Proxies HTTP requests, with or without a protocol upgrade."""
 
@@ -336,3 +206,127 @@ class UpgradeAwareHandler:
                 raise ApiError(f"invalid upgrade response: status code {code}")
             await splice(StreamPair(*hijack(request)), server, head, changed=upgrades and code == 101)
         return HijackedResponse(request, code=code)
+
+
+async def splice(client: StreamPair, server: StreamPair, head: bytes, *, changed: bool) -> None:
+    """Copies a response back, and in both directions after an upgrade; then closes both connections."""
+    try:
+        client.writer.write(head if changed else closing_head(head))
+        async with asyncio.TaskGroup() as group:
+            ways = [
+                group.create_task(_carry(client.reader, server.writer if changed else None)),
+                group.create_task(_carry(server.reader, client.writer, None if changed else body_length(head))),
+            ]
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            for way in ways:
+                way.cancel()
+    finally:
+        client.writer.close()
+        server.writer.close()
+
+
+def request_head(target: ProxyTarget, method: str, headers: Sequence[tuple[str, str]], body_bytes: int) -> bytes:
+    """The request line and headers for the next hop; without an upgrade the connection closes after the response."""
+    upgrade = requested_upgrade(headers)
+    lines = [f"{method} {target.path} HTTP/1.1", f"Host: {_host(target)}"]
+    lines += [f"{name}: {value}" for name, value in headers if _goes_on(name.lower())]
+    lines += ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
+    if body_bytes or method not in ("GET", "HEAD"):
+        lines.append(f"Content-Length: {body_bytes}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+
+
+def _goes_on(name: str) -> bool:
+    return name not in _KEPT_BACK and not name.startswith(_KEPT_BACK_FAMILIES)
+
+
+def _host(target: ProxyTarget) -> str:
+    return f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
+
+
+def requested_upgrade(headers: Sequence[tuple[str, str]]) -> str:
+    """The protocol of a requested upgrade; empty if there is none."""
+    if not any(name.lower() == "connection" and "upgrade" in value.lower() for name, value in headers):
+        return ""
+    return next((value for name, value in headers if name.lower() == "upgrade"), "")
+
+
+def status_code(head: bytes) -> int:
+    """The status code of a response head; 0 if it is not HTTP."""
+    found = _CODE.match(head)
+    return int(found[1]) if found else 0
+
+
+def body_length(head: bytes) -> int | None:
+    """The length of the response body; None if it ends with the connection."""
+    found = _LENGTH.search(head)
+    return int(found[1]) if found else None
+
+
+def is_chunked(head: bytes) -> bool:
+    """Whether the response body is chunked."""
+    return _CHUNKED.search(head) is not None
+
+
+def closing_head(head: bytes) -> bytes:
+    """The response head with `Connection: close`."""
+    return _CONNECTION.sub(b"", head[:-2]) + b"Connection: close\r\n\r\n"
+
+
+def is_log_error(code: int) -> bool:
+    """Whether a response with this code is an error instead of a log."""
+    return not 200 <= code <= 206
+
+
+def log_error(code: int, text: str, pod_name: str) -> ApiError:
+    """The error for a node's response. Upstream has its own messages for some codes, which hide the node's text."""
+    if code == 400:
+        return BadRequest(text)
+    if code == 500:
+        return InternalError(f"Internal error occurred: {text}", details={"causes": [{"message": text}]})
+    if code in _NODES_WORDS:
+        kind, message = _NODES_WORDS[code], text
+    elif code in _OWN_WORDS:
+        kind, message = _OWN_WORDS[code]
+    elif code > 500:
+        kind = InternalError
+        message = f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
+    else:
+        kind = ApiError
+        message = f"the server responded with the status code {code} but did not return more information"
+    # Upstream omits the verb, but not the blank after it.
+    return kind(f"{message} ( pods/log {pod_name})", details={"name": pod_name, "kind": "pods/log"})
+
+
+def _unreachable(target: ProxyTarget, why: str) -> ServiceUnavailable:
+    return ServiceUnavailable(f"error trying to reach {target.host}:{target.port}: {why}")
+
+
+async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter | None, count: int | None = None) -> None:
+    """Copies everything, or a number of bytes; without a writer, only waits for the end."""
+    left = count
+    try:
+        while left != 0 and (data := await source.read(CHUNK_BYTES if left is None else min(left, CHUNK_BYTES))):
+            left = None if left is None else left - len(data)
+            if sink is not None:
+                sink.write(data)
+                await sink.drain()
+    except OSError:
+        return  # the other side closed the connection
+
+
+async def read_error_text(source: asyncio.StreamReader, head: bytes, most_bytes: int) -> str:
+    """The start of a response body as text, up to a size and a time limit."""
+    body = bytearray()
+    with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(ERROR_TEXT_SECONDS):
+            if is_chunked(head):
+                while len(body) < most_bytes and (size := int((await source.readline()).partition(b";")[0], 16)) > 0:
+                    body += await source.readexactly(min(size, most_bytes - len(body)))
+                    await source.readline()
+            else:
+                length = body_length(head)
+                wanted = most_bytes if length is None else min(length, most_bytes)
+                while len(body) < wanted and (data := await source.read(wanted - len(body))):
+                    body += data
+    return body.decode(errors="replace")

@@ -38,77 +38,11 @@ Describe = Callable[[Any, str, list[StrictDecodingError]], str | None]
 _VALUE_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
 
 
-class ExpectedKind(NamedTuple):
-    """The kind that a body must be of; `definition` is empty for a custom resource."""
-
-    api_version: str
-    kind: str
-    definition: str = ""
-
-
 class ParsedBody(NamedTuple):
     """A decoded value, and the paths of fields that appeared more than once."""
 
     value: Any
     duplicates: list[str]
-
-
-class DecodedObject(NamedTuple):
-    """An object of the expected kind, and the problems that strict decoding found."""
-
-    document: Document
-    problems: list[str]
-
-
-def read_object(body: bytes, content_type: str, expected: ExpectedKind) -> DecodedObject:
-    """Decodes an object; BadRequest if it is not of the kind, UnsupportedMediaType for an unknown content type."""
-    media_type = content_type.partition(";")[0].strip().lower()
-    parse = PARSERS.get(media_type)
-    if parse is None or (media_type == PROTOBUF and not expected.definition):
-        raise unknown_format(JSON, YAML, PROTOBUF) if expected.definition else unknown_format(JSON, YAML)
-    try:
-        value, duplicates = parse(body)
-    except ValueError as error:
-        why = _unreadable(media_type, str(error))
-        raise _unrecognized(expected, why, body) from error
-    document = _typed(value, expected, body)
-    problems = check_types(document, expected)
-    repeated = [f'duplicate field "{path}"' for path in duplicates]
-    if problems and repeated and parse is parse_json:
-        # Upstream decodes a custom resource into a map first, and checks its fields afterwards.
-        return DecodedObject(
-            document, _in_order_of_text(problems, body) if expected.definition else repeated + problems
-        )
-    return DecodedObject(document, problems + repeated)
-
-
-def check_types(document: Document, expected: ExpectedKind) -> list[str]:
-    """The problems that strict decoding finds in a document; BadRequest if a value has the wrong type."""
-    fatal, unknown = type_problems(document, expected)
-    if fatal:
-        raise BadRequest(_not_a(expected, fatal))
-    return unknown
-
-
-def type_problems(
-    document: Document, expected: ExpectedKind, describe: Describe = fatal_error
-) -> tuple[str | None, list[str]]:
-    """Go's message for the first value of the wrong type, and the unknown fields."""
-    definition = expected.definition
-    findings = check_object(document, definition) if definition else check_metadata(document, OBJECT_META)
-    if not findings:
-        return None, []
-    # Only the metadata of a custom resource has a definition, the same as that of any kind.
-    return describe(document, definition or "core.v1.ConfigMap", findings), unknown_fields(findings)
-
-
-def warnings_of(problems: list[str], validation: str, expected: ExpectedKind) -> tuple[str, ...]:
-    """The warnings for the client; BadRequest if it asked for strict validation."""
-    if not problems or validation == IGNORE:
-        return ()
-    if validation == STRICT:
-        raise BadRequest(_not_a(expected, f"strict decoding error: {', '.join(problems)}"))
-    return tuple(problems)
 
 
 def parse_json(body: bytes) -> ParsedBody:
@@ -142,6 +76,83 @@ def _parse_protobuf(body: bytes) -> ParsedBody:
 
 PARSERS = {JSON: parse_json, "": parse_json, YAML: parse_yaml, PROTOBUF: _parse_protobuf}
 """The parser of each media type; each raises ValueError."""
+# Fields that a client cannot set.
+_SYSTEM_FIELDS = frozenset({"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"})
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+# Below this size a thread costs more than it saves: 3 ms of JSON.
+LARGE_BYTES = 64 * 1024
+
+
+class ExpectedKind(NamedTuple):
+    """The kind that a body must be of; `definition` is empty for a custom resource."""
+
+    api_version: str
+    kind: str
+    definition: str = ""
+
+
+class DecodedObject(NamedTuple):
+    """An object of the expected kind, and the problems that strict decoding found."""
+
+    document: Document
+    problems: list[str]
+
+
+def read_object(body: bytes, content_type: str, expected: ExpectedKind) -> DecodedObject:
+    """Decodes an object; BadRequest if it is not of the kind, UnsupportedMediaType for an unknown content type."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    parse = PARSERS.get(media_type)
+    if parse is None or (media_type == PROTOBUF and not expected.definition):
+        raise unknown_format(JSON, YAML, PROTOBUF) if expected.definition else unknown_format(JSON, YAML)
+    try:
+        value, duplicates = parse(body)
+    except ValueError as error:
+        why = _unreadable(media_type, str(error))
+        raise _unrecognized(expected, why, body) from error
+    document = _typed(value, expected, body)
+    problems = check_types(document, expected)
+    repeated = [f'duplicate field "{path}"' for path in duplicates]
+    if problems and repeated and parse is parse_json:
+        # Upstream decodes a custom resource into a map first, and checks its fields afterwards.
+        return DecodedObject(
+            document, _in_order_of_text(problems, body) if expected.definition else repeated + problems
+        )
+    return DecodedObject(document, problems + repeated)
+
+
+async def decode_in_thread(request: ApiRequest, read: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Runs `read`, in a thread if the request's body is large; `read` must not change anything but the request."""
+    return await asyncio.to_thread(read, *args) if len(request.body) > LARGE_BYTES else read(*args)
+
+
+def check_types(document: Document, expected: ExpectedKind) -> list[str]:
+    """The problems that strict decoding finds in a document; BadRequest if a value has the wrong type."""
+    fatal, unknown = type_problems(document, expected)
+    if fatal:
+        raise BadRequest(_not_a(expected, fatal))
+    return unknown
+
+
+def type_problems(
+    document: Document, expected: ExpectedKind, describe: Describe = fatal_error
+) -> tuple[str | None, list[str]]:
+    """Go's message for the first value of the wrong type, and the unknown fields."""
+    definition = expected.definition
+    findings = check_object(document, definition) if definition else check_metadata(document, OBJECT_META)
+    if not findings:
+        return None, []
+    # Only the metadata of a custom resource has a definition, the same as that of any kind.
+    return describe(document, definition or "core.v1.ConfigMap", findings), unknown_fields(findings)
+
+
+def warnings_of(problems: list[str], validation: str, expected: ExpectedKind) -> tuple[str, ...]:
+    """The warnings for the client; BadRequest if it asked for strict validation."""
+    if not problems or validation == IGNORE:
+        return ()
+    if validation == STRICT:
+        raise BadRequest(_not_a(expected, f"strict decoding error: {', '.join(problems)}"))
+    return tuple(problems)
 
 
 def _unreadable(media_type: str, why: str) -> str:
@@ -287,10 +298,6 @@ def _unrecognized(expected: ExpectedKind, why: str, body: bytes) -> BadRequest:
     return BadRequest(f"the object provided is unrecognized (must be of type {expected.kind}): {why} ({shown})")
 
 
-# Fields that a client cannot set.
-_SYSTEM_FIELDS = frozenset({"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"})
-
-
 class PostedObject(NamedTuple):
     """An object posted to a resource that stores nothing, such as a review, and its options."""
 
@@ -318,15 +325,3 @@ def read_posted_object(request: ApiRequest, expected: ExpectedKind) -> PostedObj
     if not request.namespace:
         metadata.pop("namespace", None)
     return PostedObject(document | {"metadata": metadata}, options, expected.definition)
-
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
-
-# Below this size a thread costs more than it saves: 3 ms of JSON.
-LARGE_BYTES = 64 * 1024
-
-
-async def decode_in_thread(request: ApiRequest, read: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Runs `read`, in a thread if the request's body is large; `read` must not change anything but the request."""
-    return await asyncio.to_thread(read, *args) if len(request.body) > LARGE_BYTES else read(*args)

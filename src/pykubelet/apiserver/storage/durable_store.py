@@ -31,38 +31,6 @@ from pykubelet.apiserver.storage.interfaces import (
 from pykubelet.apiserver.storage.sqlite import StoreFile
 from pykubelet.apiserver.storage.watch_cache import Moment, PastChange, StoreMemory, StoreWatch, Watches, restore
 
-
-def next_entry(key: StoreKey, before: StoreEntry | None, document: Document, revision: int) -> StoreEntry | None:
-    """The entry to store at `revision`; None if the document equals the stored one apart from resourceVersion.
-
-    As upstream's GuaranteedUpdate, a write that changes nothing is answered without writing.
-    """
-    text = _at(document, revision)
-    if (
-        before is not None
-        and _may_be_equal(before, text, revision)
-        and _without_revision(before.text) == (_without_revision(text))
-    ):
-        return None
-    return StoreEntry(key, revision, text)
-
-
-def _at(document: Document, revision: int) -> bytes:
-    metadata = document.get("metadata") or {}
-    return encode({**document, "metadata": {**metadata, "resourceVersion": str(revision)}})
-
-
-def _may_be_equal(before: StoreEntry, text: bytes, revision: int) -> bool:
-    # Equal documents have texts of equal length in any key order, so few writes need decoding to compare.
-    return len(text) - len(str(revision)) == len(before.text) - len(str(before.revision))
-
-
-def _without_revision(text: bytes) -> Document:
-    document: Document = decode_document(text)
-    del document["metadata"]["resourceVersion"]
-    return document
-
-
 HOUSEKEEPING_SECONDS = 10.0
 EXPIRED_AT_ONCE = 500
 """Expired objects removed at a time; the rest follows soon after."""
@@ -232,15 +200,6 @@ class DurableStore:
             self._commits.stop()
 
 
-def garbage_of(forgotten: Iterable[PastChange], without_history: frozenset[str]) -> Iterable[Garbage]:
-    """The rows that no longer matter once these changes are dropped: replaced revisions and removals."""
-    for past in forgotten:
-        if past.before is not None and past.key.collection not in without_history:
-            yield Garbage(past.before.revision, past.revision)
-        if past.after is None:
-            yield Garbage(past.revision, past.revision)
-
-
 @asynccontextmanager
 async def open_store(path: Path, *, clock: Clock, settings: StoreSettings | None = None) -> AsyncIterator[DurableStore]:
     """Opens the store in a file, created if missing. StoreUnusable if it cannot be used; the message says what to do."""
@@ -261,6 +220,46 @@ async def open_store(path: Path, *, clock: Clock, settings: StoreSettings | None
                 await asyncio.shield(loop.run_in_executor(thread, file.close))
     finally:
         thread.shutdown(wait=False)
+
+
+def next_entry(key: StoreKey, before: StoreEntry | None, document: Document, revision: int) -> StoreEntry | None:
+    """The entry to store at `revision`; None if the document equals the stored one apart from resourceVersion.
+
+    As upstream's GuaranteedUpdate, a write that changes nothing is answered without writing.
+    """
+    text = _at(document, revision)
+    if (
+        before is not None
+        and _may_be_equal(before, text, revision)
+        and _without_revision(before.text) == (_without_revision(text))
+    ):
+        return None
+    return StoreEntry(key, revision, text)
+
+
+def _at(document: Document, revision: int) -> bytes:
+    metadata = document.get("metadata") or {}
+    return encode({**document, "metadata": {**metadata, "resourceVersion": str(revision)}})
+
+
+def _may_be_equal(before: StoreEntry, text: bytes, revision: int) -> bool:
+    # Equal documents have texts of equal length in any key order, so few writes need decoding to compare.
+    return len(text) - len(str(revision)) == len(before.text) - len(str(before.revision))
+
+
+def _without_revision(text: bytes) -> Document:
+    document: Document = decode_document(text)
+    del document["metadata"]["resourceVersion"]
+    return document
+
+
+def garbage_of(forgotten: Iterable[PastChange], without_history: frozenset[str]) -> Iterable[Garbage]:
+    """The rows that no longer matter once these changes are dropped: replaced revisions and removals."""
+    for past in forgotten:
+        if past.before is not None and past.key.collection not in without_history:
+            yield Garbage(past.before.revision, past.revision)
+        if past.after is None:
+            yield Garbage(past.revision, past.revision)
 
 
 def _load(path: Path, settings: StoreSettings, now: Moment) -> tuple[StoreFile, StoreMemory, EncryptionTransformer]:

@@ -40,6 +40,15 @@ class StoreEntry:
         return decoded
 
 
+WriteDecision = Callable[[StoreEntry | None], Document | None]
+"""Decides a write: takes the newest entry (None if there is none), returns the document to store, or None to remove it.
+
+Raises ApiError to reject the write. A document equal to the stored one changes nothing and takes no revision. The
+store sets metadata.resourceVersion.
+"""
+MEBIBYTE = 2**20
+
+
 @dataclass(frozen=True)
 class StoreChange:
     """A committed change: the entry before and after it; `after` is None for a removal.
@@ -101,18 +110,6 @@ class ChangeWatch(Protocol):
         """
 
 
-class StoreUnusable(Exception):
-    """The store's file or key cannot be used; the message says why, and what to do."""
-
-
-WriteDecision = Callable[[StoreEntry | None], Document | None]
-"""Decides a write: takes the newest entry (None if there is none), returns the document to store, or None to remove it.
-
-Raises ApiError to reject the write. A document equal to the stored one changes nothing and takes no revision. The
-store sets metadata.resourceVersion.
-"""
-
-
 class CommitFeed(Protocol):
     """Reports changes as they are committed, for indexes that must never be stale."""
 
@@ -155,7 +152,8 @@ class Store(CommitFeed, Protocol):
         """
 
 
-MEBIBYTE = 2**20
+class StoreUnusable(Exception):
+    """The store's file or key cannot be used; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
