@@ -21,7 +21,7 @@ FILES = (
     ("node/logs/containers/", "", "Links to these files, as collectors of logs look for them."),
     ("node/node.json", "0600", "What the node is run with, for `pykubelet check --cis`."),
     ("node/pki/", "0700", "The certificates and keys of the node: of its own API, and the one it joined with."),
-    ("node/pods/", "", "The volumes of pods, a folder for each UID, and their hosts files and last words."),
+    ("node/pods/", "", "The volumes of pods, a folder for each UID, and their hosts files and termination messages."),
     ("node/process/", "", "Containers that are processes: what each was asked to be, and how it ended."),
     ("node/seccomp/", "", "Looked into for the `Localhost` profiles of pods; nothing is written there."),
 )
