@@ -19,8 +19,7 @@ from pykubelet.kubelet.kuberuntime.instrumented_services import (
 )
 from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
-from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient
-from pykubelet.kubelet.prober.http_probe import HttpProbeClient as ProbeHttpDoor
+from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient, HttpProbeClient
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.process.cgroups import PIDS, find_cgroups
@@ -57,7 +56,7 @@ class RuntimeParts:
     log_writer: LogWriter | None = None
     state: RuntimeConditions | None = None
     hook_http: HttpGetter = field(default_factory=InsecureHttpClient)
-    probe_http: ProbeHttpDoor = field(default_factory=AiohttpProbeClient)
+    probe_http: HttpProbeClient = field(default_factory=AiohttpProbeClient)
     probe_sockets: SocketProber = field(default_factory=SystemSocketProber)
     limits_pids: bool = False
     """Whether the runtime enforces a limit of processes."""
