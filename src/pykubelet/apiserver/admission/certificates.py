@@ -20,7 +20,7 @@ from pykubelet.apiserver.errors import forbidden
 from pykubelet.apiserver.request import MASTERS, AuthorizationAttributes, AuthorizationDecision, UserInfo
 
 _VERBS = {"approval": "approve", "status": "sign"}
-_ASKED_BY = ("username", "uid", "groups", "extra")
+_REQUESTER_FIELDS = ("username", "uid", "groups", "extra")
 
 
 class CertificateAdmission:
@@ -37,7 +37,7 @@ class CertificateAdmission:
             return new
         if old is None:
             _check_subject(attributes, new)
-            return {**new, "spec": _asked_by(new["spec"], attributes.user)}
+            return {**new, "spec": _requested_by(new["spec"], attributes.user)}
         if attributes.subresource not in _VERBS:
             return new
         if attributes.subresource == "approval" or _outcome(new) != _outcome(old):
@@ -75,11 +75,11 @@ def _check_subject(attributes: AdmissionAttributes, new: Document) -> None:
         raise forbidden(attributes.served.resource, attributes.name, why)
 
 
-def _asked_by(spec: Document, user: UserInfo) -> Document:
+def _requested_by(spec: Document, user: UserInfo) -> Document:
     asker = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     extra = {name: list(values) for name, values in user.extra.items()}
     named = {name: value for name, value in (asker | {"extra": extra}).items() if value}
-    return {name: value for name, value in spec.items() if name not in _ASKED_BY} | named
+    return {name: value for name, value in spec.items() if name not in _REQUESTER_FIELDS} | named
 
 
 def _outcome(document: Document) -> tuple[object, object]:
@@ -93,11 +93,11 @@ def _with_times(new: Document, old: Document, now: str) -> Document:
     if not status.get("conditions"):
         return new
     before = (old.get("status") or {}).get("conditions") or []
-    timed = [_timed(condition, before, now) for condition in status["conditions"]]
+    timed = [_with_times_of(condition, before, now) for condition in status["conditions"]]
     return {**new, "status": {**status, "conditions": timed}}
 
 
-def _timed(condition: Document, before: list[Document], now: str) -> Document:
+def _with_times_of(condition: Document, before: list[Document], now: str) -> Document:
     same = (
         each["lastTransitionTime"]
         for each in before

@@ -60,7 +60,7 @@ class RbacEscalation:
             return
         if why := self._lacking(attributes, read_rules(role.get("rules"))):
             raise forbidden(attributes.served.resource, _name(attributes, role), why)
-        if (_gathers(role) or (old is not None and _gathers(old))) and self._lacking(attributes, _EVERYTHING):
+        if (_aggregates(role) or (old is not None and _aggregates(old))) and self._lacking(attributes, _EVERYTHING):
             why = "must have cluster-admin privileges to use the aggregationRule"
             raise forbidden(attributes.served.resource, _name(attributes, role), why)
 
@@ -107,7 +107,7 @@ class RbacEscalation:
         return f"{title}\n{texts}{errors}"
 
 
-def _gathers(role: Document) -> bool:
+def _aggregates(role: Document) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 

@@ -210,7 +210,9 @@ def aggregated_rules(cluster_roles: Iterable[Document]) -> dict[str, list[Docume
     nothing.
     """
     roles = {role["metadata"]["name"]: role for role in sorted(cluster_roles, key=_name)}
-    finders = {name: _found_by(role, roles.values()) for name, role in roles.items() if role.get("aggregationRule")}
+    finders = {
+        name: _selected_names(role, roles.values()) for name, role in roles.items() if role.get("aggregationRule")
+    }
     rules = {name: list(role.get("rules") or ()) for name, role in roles.items()}
     for _ in finders:
         before = dict(rules)
@@ -221,7 +223,7 @@ def aggregated_rules(cluster_roles: Iterable[Document]) -> dict[str, list[Docume
     return {name: rules[name] for name in finders if rules[name] != (roles[name].get("rules") or [])}
 
 
-def _found_by(role: Document, roles: Iterable[Document]) -> list[str]:
+def _selected_names(role: Document, roles: Iterable[Document]) -> list[str]:
     """The names of the roles that the role's selectors select: selector by selector, each in name order."""
     others = [other for other in roles if _name(other) != _name(role)]
     found: list[str] = []

@@ -132,11 +132,11 @@ class RbacAuthorizer:
 
     def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
         """The rules of a role; RoleMissing if it does not exist."""
-        self._catch_up()
+        self._update_index()
         return self._index.role_rules(role, namespace)
 
     def _grants(self, user: UserInfo, namespace: str) -> tuple[Grant, ...]:
-        self._catch_up()
+        self._update_index()
         key = (user.name, user.groups, namespace)
         grants = self._remembered.get(key)
         if grants is None:
@@ -145,7 +145,7 @@ class RbacAuthorizer:
             grants = self._remembered[key] = tuple(self._index.grants(user, namespace))
         return grants
 
-    def _catch_up(self) -> None:
+    def _update_index(self) -> None:
         if self._changes:
             self._remembered.clear()
             for key, entry in self._changes.take():
@@ -344,11 +344,11 @@ class _Holders:
         groups = [(group, _either(self._groups, group, ALL)) for group in rule.groups]
         resources = [(resource, self._of_resource(resource)) for resource in rule.resources]
         names = [(name, self._any_name | self._names.get(name, 0)) for name in rule.names] or [("", self._any_name)]
-        for group, resource, verb, name in _apart([groups, resources, verbs, names]):
+        for group, resource, verb, name in _uncovered_combinations([groups, resources, verbs, names]):
             named = (name,) if rule.names else ()
             yield PolicyRule(verbs=(verb,), groups=(group,), resources=(resource,), names=named)
         paths = [(path, self._any_name & self._of_path(path)) for path in rule.paths]
-        for path, verb in _apart([paths, verbs]):
+        for path, verb in _uncovered_combinations([paths, verbs]):
             yield PolicyRule(verbs=(verb,), paths=(path,))
 
     def _of_resource(self, resource: str) -> int:
@@ -374,7 +374,7 @@ def _either(bits: dict[str, int], *values: str) -> int:
     return united
 
 
-def _apart(lists: Sequence[Marked]) -> Iterator[tuple[str, ...]]:
+def _uncovered_combinations(lists: Sequence[Marked]) -> Iterator[tuple[str, ...]]:
     """The combinations of one value of each list whose bits have none in common, in order."""
     kinds = [{bits for _, bits in values} for values in lists]
 

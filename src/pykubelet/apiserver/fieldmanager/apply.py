@@ -72,11 +72,11 @@ class ApplyResult(NamedTuple):
 def apply_configuration(live: Document, applied: AppliedConfiguration, owners: Owners) -> ApplyResult:
     """Merges the configuration into the live object, removes fields that its manager no longer applies, finds conflicts."""
     last = owners.get(applied.owner)
-    said_now = applied.reset.left_of(applied_fields(applied.document, applied.type) or NOTHING)
-    owners = {**owners, applied.owner: ManagerFields(said_now, applied.api_version, last.time if last else None)}
+    applied_now = applied.reset.left_of(applied_fields(applied.document, applied.type) or NOTHING)
+    owners = {**owners, applied.owner: ManagerFields(applied_now, applied.api_version, last.time if last else None)}
     document: Document = merged(live, applied.document, applied.type)
     if last is not None and last.fields:
-        document = _without_unsaid(document, last.fields, owners, applied.type)
+        document = _without_dropped_fields(document, last.fields, owners, applied.type)
     others = {owner: owned for owner, owned in owners.items() if owner != applied.owner}
     comparison = compare(live, document, applied.type, applied.reset) if others else Comparison()
     conflicts = {
@@ -85,7 +85,7 @@ def apply_configuration(live: Document, applied: AppliedConfiguration, owners: O
     if conflicts and not applied.force:
         return ApplyResult(None, owners, conflicts)
     left = without_fields(others, all_below(comparison))
-    if mine := difference(said_now, UNOWNED):
+    if mine := difference(applied_now, UNOWNED):
         left[applied.owner] = owners[applied.owner]._replace(fields=mine)
     return ApplyResult(None if equal(live, document) else document, left, {})
 
@@ -128,7 +128,7 @@ def _shown(path: tuple[str, ...]) -> str:
     return "".join(map(shown, path))
 
 
-def _without_unsaid(document: Document, last: FieldTree, owners: Owners, type: FieldType) -> Document:
+def _without_dropped_fields(document: Document, last: FieldTree, owners: Owners, type: FieldType) -> Document:
     """Removes the fields that the manager owned, no longer applies, and no other manager owns."""
     last_named = with_named_fields(last, type)
     everything = with_named_fields(applied_fields(document, type) or NOTHING, type)
@@ -159,17 +159,17 @@ def type_mismatches(value: Any, type: FieldType, path: str = "") -> Iterator[Typ
         return
     match type.kind:
         case "map":
-            yield from _map_misfits(value, type, path)
+            yield from _map_mismatches(value, type, path)
         case "list":
-            yield from _list_misfits(value, type, path)
+            yield from _list_mismatches(value, type, path)
         case "scalar":
-            if wrong := _scalar_misfit(value, type):
+            if wrong := _scalar_mismatch(value, type):
                 yield TypeMismatch(path, wrong)
         case _ if isinstance(value, dict) and type.as_map is not None:
-            yield from _map_misfits(value, type.as_map, path)
+            yield from _map_mismatches(value, type.as_map, path)
 
 
-def _map_misfits(value: Any, type: FieldType, path: str) -> Iterator[TypeMismatch]:
+def _map_mismatches(value: Any, type: FieldType, path: str) -> Iterator[TypeMismatch]:
     if not isinstance(value, dict):
         yield TypeMismatch(path, f"expected map, got &{{{go_text(value)}}}")
         return
@@ -180,7 +180,7 @@ def _map_misfits(value: Any, type: FieldType, path: str) -> Iterator[TypeMismatc
         yield from type_mismatches(value[name], type.child(name)[1], f"{path}.{name}")
 
 
-def _list_misfits(value: Any, type: FieldType, path: str) -> Iterator[TypeMismatch]:
+def _list_mismatches(value: Any, type: FieldType, path: str) -> Iterator[TypeMismatch]:
     if not isinstance(value, list):
         yield TypeMismatch(path, f"expected list, got &{{{go_text(value)}}}")
         return
@@ -201,7 +201,7 @@ def _list_misfits(value: Any, type: FieldType, path: str) -> Iterator[TypeMismat
         yield from type_mismatches(item, type.items, path + place)
 
 
-def _scalar_misfit(value: Any, type: FieldType) -> str:
+def _scalar_mismatch(value: Any, type: FieldType) -> str:
     match type.scalar:
         case "numeric" if isinstance(value, bool) or not isinstance(value, int | float):
             return f"expected numeric (int or float), got {go_type_name(value.__class__)}"

@@ -405,7 +405,7 @@ def _merged_lists(live: list[Any], applied: list[Any], type: FieldType) -> list[
     at = 0
     for element, item in mine.items():
         # Live items stay before the next common item; a new item is placed right before it.
-        at = _pass_live(result, lives, at, mine, shared[0] if shared else None)
+        at = _take_live_items(result, lives, at, mine, shared[0] if shared else None)
         if shared and shared[0] == element:
             shared.popleft()
             at += 1
@@ -414,7 +414,7 @@ def _merged_lists(live: list[Any], applied: list[Any], type: FieldType) -> list[
     return result + [item for element, item in lives[at:] if element not in mine]
 
 
-def _pass_live(
+def _take_live_items(
     result: list[Any], lives: list[tuple[str, Any]], at: int, mine: dict[str, Any], until: str | None
 ) -> int:
     """Takes over the live items up to the next common one, without those merged elsewhere."""

@@ -90,33 +90,33 @@ def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInf
     )
 
 
-def served_at(route: RequestInfo, find: Find) -> Kind:
+def served_at(info: RequestInfo, find: Find) -> Kind:
     """The kind that serves the request; NotFound if there is none, MethodNotAllowed if it does not support the verb."""
-    served = find(route.group, route.version, route.plural)
-    if served is None or not _is_path(route, served):
+    served = find(info.group, info.version, info.plural)
+    if served is None or not _is_path(info, served):
         raise no_such_path()
-    if route.subresource:
-        known = subresource_of(served, route.subresource).verbs
-        if route.verb not in known or (route.rest and route.subresource != "proxy"):
+    if info.subresource:
+        known = subresource_of(served, info.subresource).verbs
+        if info.verb not in known or (info.rest and info.subresource != "proxy"):
             raise no_such_method()
         return served
-    expected = _OF_OBJECTS if route.named_in_path else _OF_COLLECTIONS
-    old_watch = route.verb == "watch" and route.named_in_path
-    if route.verb not in served.verbs or not (route.verb in expected or old_watch):
+    expected = _OF_OBJECTS if info.named_in_path else _OF_COLLECTIONS
+    old_watch = info.verb == "watch" and info.named_in_path
+    if info.verb not in served.verbs or not (info.verb in expected or old_watch):
         raise no_such_method()
-    if served.resource.namespaced and not route.namespace and route.verb not in ("list", "watch"):
+    if served.resource.namespaced and not info.namespace and info.verb not in ("list", "watch"):
         raise no_such_method()
     return served
 
 
-def _is_path(route: RequestInfo, served: Kind) -> bool:
+def _is_path(info: RequestInfo, served: Kind) -> bool:
     """Whether the resource has a path of this form (scope and subresource)."""
-    if route.subresource and route.subresource not in served.subresources:
+    if info.subresource and info.subresource not in served.subresources:
         return False
     if served.resource.namespaced:
-        return bool(route.namespace) or not route.named_in_path
+        return bool(info.namespace) or not info.named_in_path
     # The path of a Namespace names it twice: as the object and as the scope.
-    return not route.namespace or (served.resource.plural == "namespaces" and not served.resource.group)
+    return not info.namespace or (served.resource.plural == "namespaces" and not served.resource.group)
 
 
 def _selected_name(text: str) -> str:

@@ -179,9 +179,9 @@ def decide_deletion(options: DeleteOptions, document: Document, served: Kind, no
     if options.grace_seconds is not None and options.grace_seconds < 0:
         # Upstream treats a negative grace period as one second.
         options = replace(options, grace_seconds=1)
-    if (ending := _in_its_own_way(document, served, now)) is not None:
+    if (ending := _mark_by_kind(document, served, now)) is not None:
         return DeletionDecision("mark", ending)
-    graceful = _gracefully(options, document, served, now)
+    graceful = _mark_with_grace(options, document, served, now)
     if graceful is document:
         return DeletionDecision("keep", document)
     marked = document if graceful is None else graceful
@@ -189,7 +189,7 @@ def decide_deletion(options: DeleteOptions, document: Document, served: Kind, no
     if finalizers != marked["metadata"].get("finalizers", []):
         marked = with_metadata(marked, finalizers=finalizers or None)
     if finalizers:
-        return DeletionDecision("mark", _without_grace(marked, now) if graceful is None else marked)
+        return DeletionDecision("mark", _mark_without_grace(marked, now) if graceful is None else marked)
     if graceful is None:
         return DeletionDecision("remove", document)
     waits = marked["metadata"]["deletionGracePeriodSeconds"] > 0
@@ -209,7 +209,7 @@ def decide_namespace_deletion(
             why = f"Precondition failed: {name} in precondition: {expected}, {name} in object meta: {current}"
             raise errors.conflict(served.resource, metadata["name"], why)
     if metadata.get("deletionTimestamp") is None:
-        return DeletionDecision("mark", _ending(options, namespace, now))
+        return DeletionDecision("mark", _mark_namespace(options, namespace, now))
     if namespace.get("spec", {}).get("finalizers"):
         return DeletionDecision("keep", namespace)
     check_preconditions(options, namespace, served)
@@ -252,7 +252,7 @@ def delete_options(body: bytes, content_type: str, query: Query) -> DeleteOption
     return options
 
 
-def _in_its_own_way(document: Document, served: Kind, now: datetime) -> Document | None:
+def _mark_by_kind(document: Document, served: Kind, now: datetime) -> Document | None:
     """Marks the object as its kind requires on the first deletion; None for kinds without such a rule."""
     if document["metadata"].get("deletionTimestamp") is not None:
         return None
@@ -261,7 +261,7 @@ def _in_its_own_way(document: Document, served: Kind, now: datetime) -> Document
     return prepared if prepared is not marked and prepared["metadata"].get("finalizers") else None
 
 
-def _gracefully(options: DeleteOptions, document: Document, served: Kind, now: datetime) -> Document | None:
+def _mark_with_grace(options: DeleteOptions, document: Document, served: Kind, now: datetime) -> Document | None:
     """Marks the object with its grace period; returns it unchanged if it is marked, None if the kind has no grace period."""
     if served.resource.group_resource not in _GRACEFUL:
         return None
@@ -280,10 +280,10 @@ def _gracefully(options: DeleteOptions, document: Document, served: Kind, now: d
         return None
     if options.grace_seconds is None or options.grace_seconds >= current:
         return document
-    return _sooner(document, options.grace_seconds, now)
+    return _shorten_grace(document, options.grace_seconds, now)
 
 
-def _sooner(document: Document, seconds: int, now: datetime) -> Document:
+def _shorten_grace(document: Document, seconds: int, now: datetime) -> Document:
     """Shortens the grace period, counted from the same start. The deletionTimestamp never moves into the past."""
     metadata = document["metadata"]
     at = parse_time(metadata["deletionTimestamp"]) - timedelta(seconds=metadata["deletionGracePeriodSeconds"] - seconds)
@@ -292,7 +292,7 @@ def _sooner(document: Document, seconds: int, now: datetime) -> Document:
     return with_metadata(document, deletionTimestamp=format_time(at), deletionGracePeriodSeconds=seconds)
 
 
-def _without_grace(document: Document, now: datetime) -> Document:
+def _mark_without_grace(document: Document, now: datetime) -> Document:
     """Marks the object as deleted now, so that it waits for its finalizers only."""
     metadata = document["metadata"]
     at, generation = metadata.get("deletionTimestamp"), metadata.get("generation", 0)
@@ -372,11 +372,11 @@ def _errors(options: DeleteOptions) -> list[FieldError]:
     return errors
 
 
-def _ending(options: DeleteOptions, namespace: Document, now: datetime) -> Document:
+def _mark_namespace(options: DeleteOptions, namespace: Document, now: datetime) -> Document:
     finalizers: list[str] = namespace["metadata"].get("finalizers", [])
     wanted = {
-        ORPHAN_FINALIZER: _is_wanted(options, finalizers, ORPHAN_FINALIZER, "Orphan", when=True),
-        FOREGROUND_FINALIZER: _is_wanted(options, finalizers, FOREGROUND_FINALIZER, "Foreground", when=False),
+        ORPHAN_FINALIZER: _has_finalizer(options, finalizers, ORPHAN_FINALIZER, "Orphan", when=True),
+        FOREGROUND_FINALIZER: _has_finalizer(options, finalizers, FOREGROUND_FINALIZER, "Foreground", when=False),
     }
     kept = [name for name in finalizers if wanted.get(name, True)]
     kept += [name for name, is_wanted in wanted.items() if is_wanted and name not in kept]
@@ -384,7 +384,7 @@ def _ending(options: DeleteOptions, namespace: Document, now: datetime) -> Docum
     return {**ending, "status": {**namespace.get("status", {}), "phase": "Terminating"}}
 
 
-def _is_wanted(options: DeleteOptions, finalizers: list[str], name: str, policy: str, *, when: bool) -> bool:
+def _has_finalizer(options: DeleteOptions, finalizers: list[str], name: str, policy: str, *, when: bool) -> bool:
     if options.orphan_dependents is not None:
         return options.orphan_dependents is when
     return options.policy == policy if options.policy is not None else name in finalizers

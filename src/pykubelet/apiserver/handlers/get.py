@@ -94,8 +94,8 @@ def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, 
         snapshot = _snapshot(store, served, namespace, None if revision == NEWEST else revision, start)
     else:
         snapshot = _snapshot(store, served, namespace, _revision(store, options), "")
-    entries = snapshot.entries if not start else _behind(snapshot, namespace, start)
-    return _cut(entries, served, namespace, options, chosen, snapshot.revision)
+    entries = snapshot.entries if not start else _entries_after(snapshot, namespace, start)
+    return _limited(entries, served, namespace, options, chosen, snapshot.revision)
 
 
 class ContinuePosition(NamedTuple):
@@ -178,13 +178,13 @@ def _snapshot(store: Store, served: Kind, namespace: str, revision: int | None, 
         raise Expired(_TOO_OLD) from error
 
 
-def _behind(snapshot: Snapshot, namespace: str, start: str) -> tuple[StoreEntry, ...]:
+def _entries_after(snapshot: Snapshot, namespace: str, start: str) -> tuple[StoreEntry, ...]:
     """The entries after the start of a continue token."""
     last = (namespace, start) if namespace or "/" not in start else tuple(start.split("/", 1))
     return tuple(entry for entry in snapshot.entries if (entry.key.namespace, entry.key.name) > last)
 
 
-def _cut(
+def _limited(
     entries: tuple[StoreEntry, ...],
     served: Kind,
     namespace: str,

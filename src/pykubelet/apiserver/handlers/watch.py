@@ -163,7 +163,7 @@ async def _events(store: Store, plan: _Plan) -> Batches:
         elif plan.revision == 0:
             after = store.revision
         async with store.watch(collection_of(plan.view.served), after) as changes:
-            async for batch in _timed(changes, ends_at, bookmarks=plan.bookmarks):
+            async for batch in _batches_until(changes, ends_at, bookmarks=plan.bookmarks):
                 if events := [event for change in batch.changes if (event := plan.view.event(change)) is not None]:
                     yield tuple(events)
                 elif not batch.changes:
@@ -172,7 +172,7 @@ async def _events(store: Store, plan: _Plan) -> Batches:
         yield (error_event(error),)
 
 
-async def _timed(changes: ChangeWatch, ends_at: float, *, bookmarks: bool) -> AsyncGenerator[ChangeBatch, None]:
+async def _batches_until(changes: ChangeWatch, ends_at: float, *, bookmarks: bool) -> AsyncGenerator[ChangeBatch, None]:
     """Batches of changes until the timeout; with `bookmarks`, empty batches mark when a bookmark is due."""
     loop = asyncio.get_running_loop()
     due_at = _next_bookmark(loop.time(), ends_at) if bookmarks else None

@@ -214,8 +214,8 @@ async def splice(client: StreamPair, server: StreamPair, head: bytes, *, changed
         client.writer.write(head if changed else closing_head(head))
         async with asyncio.TaskGroup() as group:
             ways = [
-                group.create_task(_carry(client.reader, server.writer if changed else None)),
-                group.create_task(_carry(server.reader, client.writer, None if changed else body_length(head))),
+                group.create_task(_copy(client.reader, server.writer if changed else None)),
+                group.create_task(_copy(server.reader, client.writer, None if changed else body_length(head))),
             ]
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             for way in ways:
@@ -302,7 +302,7 @@ def _unreachable(target: ProxyTarget, why: str) -> ServiceUnavailable:
     return ServiceUnavailable(f"error trying to reach {target.host}:{target.port}: {why}")
 
 
-async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter | None, count: int | None = None) -> None:
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter | None, count: int | None = None) -> None:
     """Copies everything, or a number of bytes; without a writer, only waits for the end."""
     left = count
     try:

@@ -45,12 +45,12 @@ async def no_body() -> bytes:
     return b"{}"
 
 
-def asked(method: str, target: str, body: Callable[[], Awaitable[bytes]] = no_body, **headers: str) -> HttpRequest:
+def request_of(method: str, target: str, body: Callable[[], Awaitable[bytes]] = no_body, **headers: str) -> HttpRequest:
     return HttpRequest(method, target, CIMultiDict(headers), None, "127.0.0.1", body, "id-1")
 
 
 class World:
-    """Everything around the front: users by token, masters may do all, and one function for every verb."""
+    """Everything around the chain: users by token, masters may do all, and one function for every verb."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -58,7 +58,7 @@ class World:
         registry = ServedKinds(BUILT_IN_KINDS)
         counters = ApiServerMetrics(self.in_flight, StorageFigures(objects=dict, size_bytes=lambda: 0))
         self.page = counters.page
-        self.front = HandlerChain(
+        self.chain = HandlerChain(
             access=AccessFilter(self.authenticate, self.decide),
             kinds=registry,
             handle=self.handle,
@@ -83,7 +83,9 @@ class World:
     async def ask(
         self, method: str, target: str, body: Callable[[], Awaitable[bytes]] | None = None, **headers: str
     ) -> tuple[ChainResponse, RequestContext]:
-        return await self.front.answer(asked(method, target, body or no_body, **{"Authorization": "yes", **headers}))
+        return await self.chain.answer(
+            request_of(method, target, body or no_body, **{"Authorization": "yes", **headers})
+        )
 
 
 async def fine(call: ApiRequest) -> ApiResponse:
@@ -98,7 +100,7 @@ def status_of(outcome: ChainResponse) -> Any:
     return document
 
 
-async def test_front_reads_a_body_only_for_those_who_may_write() -> None:
+async def test_chain_reads_a_body_only_for_those_who_may_write() -> None:
     """A stranger cannot make the server hold what it sends."""
     reads = []
 
@@ -116,7 +118,7 @@ async def test_front_reads_a_body_only_for_those_who_may_write() -> None:
 
 
 @pytest.mark.parametrize(("target", "seconds"), [(PODS, REQUEST_SECONDS), (f"{PODS}?timeout=3s", 3)])
-async def test_front_gives_up_when_the_time_is_over(target: str, seconds: float) -> None:
+async def test_chain_gives_up_when_the_time_is_over(target: str, seconds: float) -> None:
     """Whether the verbs or the body take too long."""
 
     async def slow_body() -> bytes:
@@ -134,7 +136,7 @@ async def test_front_gives_up_when_the_time_is_over(target: str, seconds: float)
     assert [status_of(outcome)["reason"] for outcome in (first, second)] == ["Timeout", "Timeout"]
 
 
-async def test_front_lets_a_burst_of_writes_wait_until_there_are_seats() -> None:
+async def test_chain_queues_a_burst_of_writes_until_slots_are_free() -> None:
     """So many run at once, and all are answered in the end."""
     running: list[int] = []
 
@@ -152,7 +154,7 @@ async def test_front_lets_a_burst_of_writes_wait_until_there_are_seats() -> None
     assert (world.in_flight.writing.taken, world.in_flight.writing.waiting) == (0, 0)
 
 
-async def test_front_gives_up_when_a_request_waited_for_all_its_time() -> None:
+async def test_chain_gives_up_when_a_request_waited_for_all_its_time() -> None:
     """And the seats are free again once those that had them are through."""
     go = asyncio.Event()
 
@@ -177,7 +179,7 @@ async def test_front_gives_up_when_a_request_waited_for_all_its_time() -> None:
     ("error", "code"),
     [pytest.param(ValueError("secret"), 500, id="any"), pytest.param(RecursionError(), 400, id="depth")],
 )
-async def test_front_answers_with_a_status_when_something_breaks(
+async def test_chain_answers_with_a_status_when_something_breaks(
     error: Exception, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has the reason; the client has the id to find it by."""
@@ -192,7 +194,7 @@ async def test_front_answers_with_a_status_when_something_breaks(
     assert bool([record for record in caplog.records if record.levelno == logging.ERROR]) == (code == 500)
 
 
-async def test_front_gives_streams_and_connections_to_whoever_sends_them() -> None:
+async def test_chain_returns_streams_and_proxied_requests_for_sending() -> None:
     """They are counted while they last."""
 
     async def nothing() -> AsyncGenerator[tuple[SerializedEvent, ...], None]:
@@ -205,8 +207,8 @@ async def test_front_gives_streams_and_connections_to_whoever_sends_them() -> No
     watch, context = await world.ask("GET", f"{PODS}?watch=1")
     assert isinstance(watch, WatchResponse)
     assert b'apiserver_longrunning_requests{component="apiserver",group="",resource="pods"' in world.page()
-    world.front.sent(context, 2)
-    world.front.long_ended(asked("GET", PODS), context, 200)
+    world.chain.sent(context, 2)
+    world.chain.long_ended(request_of("GET", PODS), context, 200)
     assert b"apiserver_watch_events_total" in world.page()
     connection, _ = await world.ask("POST", f"{PODS}/web/exec?command=ls")
     assert isinstance(connection, ProxiedRequest)
