@@ -12,7 +12,8 @@ from pykubelet.api.pods import MirrorUid, PodUid
 from pykubelet.controllers.framework import ownership, pod_control
 from pykubelet.kubelet.config import apiserver, config, file, http
 from pykubelet.kubelet.config.config import NotificationMode
-from pykubelet.kubelet.objectcache import cache_based_manager, secret_and_configmap_manager
+from pykubelet.kubelet.objectcache import secret_and_configmap_manager
+from pykubelet.kubelet.objectcache import secret_and_configmap_manager as cache_based_manager
 from pykubelet.kubelet.pod import mirror_client, pod_manager
 from pykubelet.kubelet.status import cache, status_manager
 from pykubelet.kubelet.types import PodOperation

@@ -16,7 +16,7 @@ from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults, SyncResult, 
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.kubelet.logs.log_directory import LogDirectory
-from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
+from pykubelet.kubelet.objectcache.pod_objects import RuntimeClasses
 from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure, RuntimePod
 from pykubelet.runtimes.sim.runtime import SimHttpClient, SimImages, SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock

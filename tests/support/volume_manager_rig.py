@@ -14,8 +14,7 @@ from pykubelet.api.pods import PodUid
 from pykubelet.api.serializer import Document
 from pykubelet.kubelet.kubelet_pods import RunContainerOptions
 from pykubelet.kubelet.nodestatus.node_status import OwnNode
-from pykubelet.kubelet.objectcache.cluster_objects import ServiceList
-from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects, PodObjects
+from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects, PodObjects, ServiceList
 from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, SecretManager
 from pykubelet.kubelet.token.token_manager import TokenManager
 from pykubelet.kubelet.volumemanager.filesystem import SystemMounter

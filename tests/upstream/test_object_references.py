@@ -9,9 +9,11 @@ import pytest
 from pykubelet.api import serializer
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import Pod
-from pykubelet.kubelet.objectcache.cache_based_manager import CacheOptions, ChangeDetectionStrategy, Registration
 from pykubelet.kubelet.objectcache.secret_and_configmap_manager import (
+    CacheOptions,
+    ChangeDetectionStrategy,
     ConfigMapManager,
+    Registration,
     SecretManager,
     config_map_names,
     secret_names,

@@ -19,9 +19,15 @@ from pykubelet.api.generated.core import (
     Probe,
 )
 from pykubelet.api.times import format_time
-from pykubelet.kubelet.prober.prober_manager import PodProbeResults, with_probe_results
+from pykubelet.kubelet.prober.prober_manager import (
+    PodProbeResults,
+    ProbeRecord,
+    conclude,
+    examine,
+    probe_of,
+    with_probe_results,
+)
 from pykubelet.kubelet.prober.results import ProbedContainer
-from pykubelet.kubelet.prober.worker import ProbeRecord, conclude, examine, probe_of
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH

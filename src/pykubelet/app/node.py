@@ -248,7 +248,7 @@ def _shutdown_manager(deps: NodeDependencies, parts: NodeParts, workers: PodWork
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A running node."""
+    """A running node and its parts."""
 
     dependencies: NodeDependencies
     pods: NodePods

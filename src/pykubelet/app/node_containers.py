@@ -22,8 +22,7 @@ from pykubelet.kubelet.kuberuntime.manager import (
 from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller, TerminationMessageFiller, TerminationMessages
 from pykubelet.kubelet.logs.container_log_manager import ContainerLogManager, LogRotatePolicy
-from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
-from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects
+from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects, RuntimeClasses
 from pykubelet.kubelet.pod_startup_latency_tracker import PodStartupLatencyTracker
 from pykubelet.kubelet.pod_workers.pod_workers import PodRemoval
 from pykubelet.kubelet.token.token_manager import TokenManager

@@ -26,11 +26,11 @@ from pykubelet.api.pods import AnyContainer, PodUid, is_static_pod
 from pykubelet.kubelet.expansion import expand, mapping_func_for
 from pykubelet.kubelet.kuberuntime.container import ContainerSettings
 from pykubelet.kubelet.nodestatus.node_status import OwnNode
-from pykubelet.kubelet.objectcache.cluster_objects import ServiceList
 from pykubelet.kubelet.objectcache.pod_objects import (
     AwaitedObjects,
     ObjectLookups,
     PodObjects,
+    ServiceList,
     UsedObject,
     found,
 )

@@ -128,7 +128,7 @@ class PodStartupLatencyTracker:
         """Ignored: the duration is measured when the status arrives."""
 
     def pod_forgotten(self, uid: PodUid) -> None:
-        """Forget a pod."""
+        """Forget a pod whose status is no longer kept."""
         self._counted.discard(uid)
         self._pulls.pop(uid, None)
         self._seen.pop(uid, None)

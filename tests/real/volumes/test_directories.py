@@ -13,7 +13,9 @@ from pykubelet.kubelet.volumemanager import filesystem
 from pykubelet.kubelet.volumemanager.desired_state_of_world import plan_volumes
 from pykubelet.kubelet.volumemanager.errors import VolumeError, VolumesNotRemoved
 from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
-from pykubelet.kubelet.volumemanager.operation_executor import (
+from pykubelet.kubelet.volumemanager.pod_dirs import PodDir, pod_dir
+from pykubelet.kubelet.volumemanager.projected import FileContent, Payload
+from pykubelet.kubelet.volumemanager.volume_manager import (
     VolumeJob,
     VolumeOutcome,
     VolumeSetUp,
@@ -23,8 +25,6 @@ from pykubelet.kubelet.volumemanager.operation_executor import (
     tear_down_volumes,
     volume_paths,
 )
-from pykubelet.kubelet.volumemanager.pod_dirs import PodDir, pod_dir
-from pykubelet.kubelet.volumemanager.projected import FileContent, Payload
 from volume_pods import UID, pod_with
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

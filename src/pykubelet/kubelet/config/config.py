@@ -324,7 +324,7 @@ class SourceProblemReporter:
         self._open.pop((source, where), None)
 
     def all(self) -> tuple[SourceProblem, ...]:
-        """The open problems."""
+        """The problems that are still open."""
         return tuple(self._open.values())
 
     def warning(self) -> str:

@@ -90,7 +90,7 @@ class ExplainedWorkers(Protocol):
 
     @property
     def state(self) -> PodWorkerState:
-        """The worker's state."""
+        """The state of the pod's worker."""
 
     @property
     def pod(self) -> Pod | None:

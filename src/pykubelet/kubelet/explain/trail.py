@@ -152,7 +152,7 @@ class PodTrails:
 
 
 def _ignore(_: PodUid) -> None:
-    """The default listener."""
+    """The listener before `on_news` sets another."""
 
 
 class TrailEventRecorder:

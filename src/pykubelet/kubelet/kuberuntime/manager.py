@@ -34,7 +34,7 @@ from pykubelet.kubelet.kuberuntime.pod_actions import (
 )
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
-from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
+from pykubelet.kubelet.objectcache.pod_objects import RuntimeClasses
 from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeFailure, RuntimePod, Sandbox, SandboxRequest
 
 if TYPE_CHECKING:

@@ -60,7 +60,7 @@ class PodSyncStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> PodWorkerState:
-        """The worker's state."""
+        """The worker's state, derived from the times recorded here."""
         if self.finished:
             return PodWorkerState.FINISHED
         if self.terminated_at is not None:

@@ -68,7 +68,7 @@ class ResizeConditions:
         self._resizes[uid] = replace(resize, in_progress=in_progress)
 
     def clear_pending(self, uid: PodUid) -> None:
-        """Clear PodResizePending."""
+        """Clear PodResizePending, if it is set."""
         self._keep(uid, replace(self._resizes.get(uid, _NONE), pending=None))
 
     def clear_in_progress(self, uid: PodUid) -> bool:
@@ -98,7 +98,7 @@ class ResizeConditions:
                     self._resizes[uid] = replace(resize, in_progress=fresh)
 
     def drop(self, uid: PodUid) -> None:
-        """Forget a pod."""
+        """Forget the conditions of a pod."""
         self._resizes.pop(uid, None)
 
     def pending_counts(self) -> Mapping[str, int]:

@@ -12,8 +12,12 @@ from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import LocalObjectReference, Pod
 from pykubelet.api.scheme import SECRETS
 from pykubelet.client.interface import PatchType
-from pykubelet.kubelet.objectcache.cache_based_manager import CacheOptions, ChangeDetectionStrategy
-from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, SecretManager
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import (
+    CacheOptions,
+    ChangeDetectionStrategy,
+    ConfigMapManager,
+    SecretManager,
+)
 from pykubelet.kubelet.objectcache.store import NotRegistered, ObjectKey
 from pykubelet.testing.build import pod, secret
 from pykubelet.testing.memory_api import MemoryApi

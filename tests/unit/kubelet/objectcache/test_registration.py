@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod
-from pykubelet.kubelet.objectcache.cache_based_manager import Registration
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import Registration
 from pykubelet.kubelet.objectcache.store import ObjectKey, ObjectStore
 from pykubelet.testing.build import pod
 

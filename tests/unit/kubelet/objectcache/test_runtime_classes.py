@@ -5,7 +5,7 @@ import pytest
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.generated.node import RuntimeClass
 from pykubelet.api.scheme import RUNTIME_CLASSES
-from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
+from pykubelet.kubelet.objectcache.pod_objects import RuntimeClasses
 from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi

@@ -7,7 +7,7 @@ import pytest
 from pykubelet.api.generated.core import Service
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.scheme import SERVICES
-from pykubelet.kubelet.objectcache.cluster_objects import ServiceList
+from pykubelet.kubelet.objectcache.pod_objects import ServiceList
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 

@@ -17,8 +17,7 @@ from pykubelet.api.generated.core import (
     Probe,
 )
 from pykubelet.api.times import format_time
-from pykubelet.kubelet.prober.results import ProbedContainer
-from pykubelet.kubelet.prober.worker import (
+from pykubelet.kubelet.prober.prober_manager import (
     INITIAL_RESULTS,
     ProbeRecord,
     conclude,
@@ -28,6 +27,7 @@ from pykubelet.kubelet.prober.worker import (
     next_tick,
     probe_of,
 )
+from pykubelet.kubelet.prober.results import ProbedContainer
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
