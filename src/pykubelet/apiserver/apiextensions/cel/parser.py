@@ -307,7 +307,8 @@ class _CelParser:
 
     def _primary(self) -> Expr:
         token = self._next
-        if token.kind in _LITERALS or (token.kind == "sign" and token.text == "-"):
+        is_negative_number = token.text == "-" and self._tokens[self._at + 1].kind in _NUMBERS
+        if token.kind in _LITERALS or (token.kind == "sign" and is_negative_number):
             return self._literal()
         if token.kind == "name":
             return self._named(token.at)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pykubelet.apiserver.apiextensions.cel.functions import FUNCTIONS
@@ -106,6 +106,8 @@ def _compiled(source: str) -> CelProgram | None:
 
 @settings(max_examples=300)
 @given(_SOUP | _EXPRESSIONS)
+@example("! -")
+@example("!-self")
 def test_any_text_is_refused_or_evaluated(source: str) -> None:
     """Nothing else ever happens, whatever a definition's author writes."""
     program = _compiled(source)
