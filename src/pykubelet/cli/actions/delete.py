@@ -57,8 +57,8 @@ async def delete(session: ApiSession, one: DeletionTarget, options: DeletionOpti
     """Delete an object; returns the target with the UID of the deleted object."""
     answer = await session.document(delete_plan(one.resource, one.namespace, one.name, options))
     # The response is the object as it is now, or a Status if it is already gone.
-    told = answer.get("details") if answer.get("kind") == "Status" else answer.get("metadata")
-    return replace(one, uid=str((told or {}).get("uid", "")))
+    details = answer.get("details") if answer.get("kind") == "Status" else answer.get("metadata")
+    return replace(one, uid=str((details or {}).get("uid", "")))
 
 
 async def until_gone(session: ApiSession, one: DeletionTarget) -> None:

@@ -126,10 +126,10 @@ def container_names(pod: Document) -> tuple[str, ...]:
 
 def default_container(pod: Document) -> tuple[str, str]:
     """The default container of a pod, and a note if there are others."""
-    wished = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER, "")
+    annotated = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER, "")
     names = container_names(pod)
-    if wished in names:
-        return wished, ""
+    if annotated in names:
+        return annotated, ""
     first = pod["spec"]["containers"][0]["name"]
     if len(names) == 1:
         return first, ""

@@ -119,7 +119,7 @@ function parts() {
   try {
     return location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   } catch {
-    // An address that somebody typed.
+    // An unknown address.
     return ["pods"];
   }
 }
@@ -150,7 +150,7 @@ function show() {
   if (!shown.table) scrollTo(0, 0);
 }
 
-// Where one came from: from an object to its kind, or to its pod, and from all else to the pods.
+// The parent view: of an object its kind or pod, of all others the pods.
 function back() {
   const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
   if (name === "object") location.hash = rest[2] === "pods" ? `#/pod/${rest[3]}/${rest[4]}` : `#/objects/${rest.slice(0, 3).join("/")}`;

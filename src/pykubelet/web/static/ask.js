@@ -1,5 +1,5 @@
-// Questions to the program. One that got lost on the way is asked again: browsers drop what is under way when a network
-// comes or goes, as those of pods do.
+// Requests to the program. A lost request is repeated: browsers cancel open requests when a network interface comes or
+// goes, as those of pods do.
 
 const TIMES = 4;
 const PAUSE_MILLISECONDS = 300;
@@ -19,7 +19,7 @@ export async function ask(path, options = {}) {
   }
 }
 
-// The text of an answer, which says why where there is none.
+// The text of a response, or the reason of the failure.
 export async function askText(path) {
   const answer = await ask(path);
   const text = await answer.text();

@@ -1,5 +1,5 @@
-// Starts the page. Where pods get networks of their own, browsers cut off whatever they are loading when one comes or goes:
-// then the page is loaded once more.
+// Starts the page, and loads it again if that fails: browsers cancel loading when the network interface of a pod comes or
+// goes.
 
 const AGAIN_MILLISECONDS = 400;
 

@@ -1,4 +1,4 @@
-// Small pictures: what a pod used lately, and what its probes found.
+// Small charts: the recent usage of a pod, and the results of its probes.
 
 import { h, svg } from "./dom.js";
 import { bytes, cores, duration } from "./format.js";

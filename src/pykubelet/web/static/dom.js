@@ -1,4 +1,4 @@
-// Elements made and changed without markup: what a container says can never become a tag.
+// Creates and updates elements without markup: output of a container can never become a tag.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -20,7 +20,7 @@ export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
-// Sets a text only if it differs, so that nothing is drawn anew for nothing.
+// Sets a text only if it differs, to avoid needless drawing.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }

@@ -1,4 +1,4 @@
-// Times and amounts in the words people use.
+// Formats times and amounts.
 
 const UNITS = [["d", 86400], ["h", 3600], ["m", 60]];
 

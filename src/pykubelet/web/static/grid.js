@@ -1,4 +1,4 @@
-// A table of any length: only the rows that can be seen exist, and of those only what changed is written.
+// A table of any length: only visible rows have elements, and only changed cells are updated.
 
 import { h, say, tone } from "./dom.js";
 
@@ -50,7 +50,7 @@ export class Grid {
     clearInterval(this.clock);
   }
 
-  // All rows, which the owner keeps; to be called after each bundle of changes.
+  // Sets all rows, which the owner keeps; called after each message of changes.
   show(rows) {
     this.rows = rows;
     this.#arrange();
@@ -214,7 +214,7 @@ export class Grid {
     this.scroller.setAttribute("aria-activedescendant", this.drawn.get(this.active)?.id ?? "");
   }
 
-  // Ages grow without anybody telling.
+  // Ages grow without an event.
   #refresh() {
     for (const [key, element] of this.drawn) {
       const row = this.rows.get(key);

@@ -1,4 +1,4 @@
-// What the program tells of itself as it happens: one stream, everything first, then only what changed.
+// The live feed: one stream with the whole state first, then only changes.
 
 import { ask } from "./ask.js";
 
@@ -26,29 +26,29 @@ export class Live extends EventTarget {
     source.addEventListener("error", () => this.#failed(source));
   }
 
-  #start(told) {
-    this.about = told.about;
+  #start(state) {
+    this.about = state.about;
     for (const name of Object.keys(this.tables)) {
-      this.tables[name] = new Map(told[name].map((row) => [row.key, row]));
+      this.tables[name] = new Map(state[name].map((row) => [row.key, row]));
     }
-    this.#summary(told);
+    this.#summary(state);
     this.#say("link", { state: "live" });
     this.#say("start", {});
   }
 
-  #change(told) {
+  #change(state) {
     for (const [name, rows] of Object.entries(this.tables)) {
-      if (!told[name]) continue;
-      for (const row of told[name].rows) rows.set(row.key, row);
-      for (const key of told[name].gone) rows.delete(key);
+      if (!state[name]) continue;
+      for (const row of state[name].rows) rows.set(row.key, row);
+      for (const key of state[name].gone) rows.delete(key);
     }
-    this.#summary(told);
-    this.#say("change", told);
+    this.#summary(state);
+    this.#say("change", state);
   }
 
-  #summary(told) {
+  #summary(state) {
     for (const name of ["counts", "problems", "sources", "cannot"]) {
-      if (told[name] !== undefined) this[name] = told[name];
+      if (state[name] !== undefined) this[name] = state[name];
     }
   }
 
@@ -61,13 +61,13 @@ export class Live extends EventTarget {
       const answer = await ask("stream", { method: "HEAD" });
       if (answer.status === 401 || answer.status === 404) state = "over";
     } catch {
-      // Nobody answers: the program may be starting.
+      // No answer: the program may be starting.
     }
     if (state === "over") this.#say("link", { state });
     else setTimeout(() => source === this.source && this.open(), AGAIN_MILLISECONDS);
   }
 
-  // A page that nobody sees is told nothing after a while.
+  // A hidden page disconnects after a while.
   #seen() {
     clearTimeout(this.timer);
     if (document.hidden) this.timer = setTimeout(() => this.#close(), HIDDEN_MILLISECONDS);

@@ -1,4 +1,4 @@
-// The log of a container as it is written: as many of its last lines as one can look at.
+// The log of a container, followed; keeps a bounded number of its last lines.
 
 import { ask, pause } from "./ask.js";
 import { h } from "./dom.js";

@@ -70,11 +70,11 @@ export class ObjectsView {
 
   async #load() {
     const query = new URLSearchParams({ group: this.kind.group, version: this.kind.version, plural: this.kind.plural, continue: this.next ?? "" });
-    const told = JSON.parse(await askText(`objects?${query}`));
+    const answer = JSON.parse(await askText(`objects?${query}`));
     if (this.isClosed) return;
-    for (const row of told.rows) this.rows.set(row.key, row);
-    this.next = told.continue;
-    this.more.hidden = !told.continue;
+    for (const row of answer.rows) this.rows.set(row.key, row);
+    this.next = answer.continue;
+    this.more.hidden = !answer.continue;
     this.grid.show(this.rows);
   }
 }

@@ -1,4 +1,4 @@
-// The path of a pod, drawn, with what is at each station now.
+// The path of a pod, with the number of pods at each stage.
 
 import { h, say, svg } from "./dom.js";
 

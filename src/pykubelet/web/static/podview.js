@@ -1,4 +1,4 @@
-// One pod: what it waits for, its containers, what they write, what they use, and how it came here.
+// One pod: what it waits for, its containers, logs, usage and timeline.
 
 import { ask } from "./ask.js";
 import { probeStrips, usageFigures } from "./charts.js";
@@ -77,7 +77,7 @@ export class PodView {
       if (answer.ok) this.#show(await answer.json());
       else this.#gone((await answer.text()).trim());
     } catch {
-      // The line at the top says that nobody answers.
+      // The line at the top says that the connection is lost.
     }
     this.#later(AGAIN_MILLISECONDS);
   }
@@ -147,7 +147,7 @@ export class PodView {
     else if (!this.shownLog || !logs.some(([name]) => name === this.shownLog)) this.#firstLog(rows, logs);
   }
 
-  // The one that the pod is there for, if it has run.
+  // The main container, if it has run.
   #firstLog(rows, logs) {
     const regular = rows.filter((one) => !one.kind).map((one) => one.name);
     const place = logs.findIndex(([name, previous]) => regular.includes(name) && !previous);

@@ -1,4 +1,4 @@
-// Manifests that make no sense: which file, which line, which field, why, and the line itself.
+// Broken manifests: file, line, field, reason, and the line itself.
 
 import { h } from "./dom.js";
 

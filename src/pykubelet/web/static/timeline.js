@@ -1,4 +1,4 @@
-// The life of a pod as a picture. Gaps are drawn by their logarithm, so that a quick start and a long life both show.
+// The timeline of a pod. Gaps are drawn by their logarithm, so that a quick start and a long life are both visible.
 
 import { h, svg } from "./dom.js";
 import { clockTime, duration } from "./format.js";
@@ -16,7 +16,7 @@ function momentsOf(line, now) {
   return [...new Set(all)].sort((a, b) => a - b);
 }
 
-// Where each moment is, between 0 and 1.
+// The position of each moment, between 0 and 1.
 function scale(moments) {
   const places = [0];
   for (let number = 1; number < moments.length; number += 1) {
@@ -85,7 +85,7 @@ function drawn(row, y, x) {
   return parts;
 }
 
-// The same in words, newest last.
+// The timeline as a list, newest last.
 export function trailList(trail, leftOut) {
   const beginning = Math.floor(trail.length / 5);
   const items = trail.map((entry, number) => {
