@@ -167,6 +167,28 @@ async def test_call_that_takes_too_long_fails(channel: CriChannel) -> None:
         await channel.call(cri.ExecSyncRequest(), cri.ExecSyncResponse, timeout_seconds=0.1)
 
 
+async def test_closing_ends_calls_that_no_task_waits_for(fake: FakeCri, tmp_path: Path) -> None:
+    """A timed out command is cancelled later, but not after its connection; neither is one cancelled twice."""
+    async with serving(fake, tmp_path) as socket:
+        async with open_cri(CriSettings(socket=socket)) as opened:
+            before = asyncio.all_tasks()
+            with pytest.raises(TimeoutError):
+                await opened.runtime.run("x", ("sleep", "1"), timeout_seconds=0.1, limit_bytes=100)
+            left = asyncio.all_tasks() - before
+            assert left
+        await asyncio.sleep(0)
+        assert not [task for task in left if not task.done() and "grpc" in repr(task.get_coro())]
+        async with CriChannel(f"unix://{socket}") as channel:
+            request = cri.ExecSyncRequest()
+            call = asyncio.create_task(channel.call(request, cri.ExecSyncResponse, finish_seconds=60))
+            for _ in range(2):
+                await asyncio.sleep(0.05)
+                call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert not channel._pending
+
+
 def test_socket_is_the_one_that_was_given() -> None:
     """With or without the scheme."""
     assert find_socket("unix:///run/some.sock") == find_socket("/run/some.sock") == "/run/some.sock"

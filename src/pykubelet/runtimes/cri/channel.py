@@ -7,8 +7,8 @@ Upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go, staging/src/k8s.i
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any, Generic, Self, TypeVar
 
@@ -27,10 +27,8 @@ UNIMPLEMENTED = "Unimplemented"
 UNAVAILABLE = "Unavailable"
 UNKNOWN = "Unknown"
 DEADLINE_EXCEEDED = "DeadlineExceeded"
-# Go's gRPC spells it with one l.
-_CANCELLED, _CANCELED = "Cancelled", "Canceled"
 
-_AWAY = timedelta(seconds=2)
+_RESTART = timedelta(seconds=2)
 """When to retry if the runtime is unavailable; a restart takes about this long."""
 _OPTIONS = (
     # Reconnect soon after a restart of the runtime.
@@ -65,18 +63,32 @@ class CriFailure(RuntimeFailure):
         return RuntimeFailure(self.details, retry_at=self.retry_at)
 
 
+@contextmanager
+def ignore_not_found() -> Iterator[None]:
+    """Leaves a `with` block without an error if the runtime does not have the object."""
+    try:
+        yield
+    except CriFailure as failure:
+        if failure.code != NOT_FOUND:
+            raise
+
+
 class CriChannel:
     """A connection to a runtime's socket, opened on first use and reopened when lost."""
 
     def __init__(self, endpoint: str, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._channel = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
-        self._calls: dict[str, Callable[..., Any]] = {}
+        self._methods: dict[str, Callable[..., Any]] = {}
+        self._pending: set[PendingCall[Any]] = set()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Cancel all calls, also those that no task waits for, and close the connection."""
+        for pending in tuple(self._pending):
+            pending.cancel()
         await self._channel.close()
 
     async def ready(self) -> None:
@@ -96,22 +108,26 @@ class CriChannel:
         try:
             return await pending.answer()
         except asyncio.CancelledError:
-            if finish_seconds:
-                with suppress(TimeoutError, CriFailure):
-                    async with asyncio.timeout(finish_seconds):
-                        await pending.answer()
-            pending.cancel()
+            try:
+                if finish_seconds:
+                    with suppress(TimeoutError, CriFailure):
+                        async with asyncio.timeout(finish_seconds):
+                            await pending.answer()
+            finally:
+                pending.cancel()
             raise
 
     def begin(self, request: Message, answer: type[A], *, timeout_seconds: float | None) -> "PendingCall[A]":
-        """Begin a call that goes on when the task that waits for its answer is cancelled."""
+        """Begin a call that continues until it is cancelled, whichever tasks wait for its answer."""
         path = _PATHS[request.DESCRIPTOR.full_name]
-        method = self._calls.get(path)
+        method = self._methods.get(path)
         if method is None:
-            method = self._calls[path] = self._channel.unary_unary(
+            method = self._methods[path] = self._channel.unary_unary(
                 path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
             )
-        return PendingCall(method(request, timeout=timeout_seconds), self._failure)
+        pending = PendingCall[A](method(request, timeout=timeout_seconds), self._failure, self._pending.discard)
+        self._pending.add(pending)
+        return pending
 
     async def listen(self, request: Message, answer: type[A]) -> AsyncIterator[A]:
         """Make a call that returns a stream of answers."""
@@ -132,19 +148,30 @@ class CriChannel:
 
     def _failure(self, error: grpc.aio.AioRpcError) -> CriFailure:
         code = "".join(word.capitalize() for word in error.code().name.split("_"))
-        retry_at = self._clock.now() + _AWAY if code == UNAVAILABLE else None
-        return CriFailure(_CANCELED if code == _CANCELLED else code, error.details() or "", retry_at=retry_at)
+        retry_at = self._clock.now() + _RESTART if code == UNAVAILABLE else None
+        # Go's gRPC spells it with one l.
+        return CriFailure("Canceled" if code == "Cancelled" else code, error.details() or "", retry_at=retry_at)
 
 
 class PendingCall(Generic[A]):
-    """A call in progress, independent of the task that began it."""
+    """A call in progress, independent of the task that began it; `on_end` is called at its end."""
 
     def __init__(
-        self, call: "grpc.aio.UnaryUnaryCall[Any, A]", failure: Callable[[grpc.aio.AioRpcError], CriFailure]
+        self,
+        call: "grpc.aio.UnaryUnaryCall[Any, A]",
+        failure: Callable[[grpc.aio.AioRpcError], CriFailure],
+        on_end: Callable[["PendingCall[Any]"], None],
     ) -> None:
-        self._call, self._failure = call, failure
+        self._call, self._failure, self._on_end = call, failure, on_end
         self._done = asyncio.Event()
-        call.add_done_callback(lambda _: self._done.set())
+        self._timer: asyncio.TimerHandle | None = None
+        call.add_done_callback(lambda _: self._end())
+
+    def _end(self) -> None:
+        self._done.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._on_end(self)
 
     async def answer(self) -> A:
         """Wait for the answer; CriFailure if the call fails."""
@@ -158,6 +185,6 @@ class PendingCall(Generic[A]):
     def cancel(self, *, after_seconds: float = 0.0) -> None:
         """Cancel the call at the runtime, at once or later; does nothing if it has ended by then."""
         if after_seconds > 0:
-            asyncio.get_running_loop().call_later(after_seconds, self._call.cancel)
+            self._timer = asyncio.get_running_loop().call_later(after_seconds, self._call.cancel)
         else:
             self._call.cancel()

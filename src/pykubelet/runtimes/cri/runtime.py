@@ -9,14 +9,14 @@ pkg/kubelet/kuberuntime/kuberuntime_image.go, pkg/kubelet/stats/cri_stats_provid
 import asyncio
 import math
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping, Sequence
 
 from cri_api.v1 import api_pb2 as cri
 
+from pykubelet.api.field_errors import aggregate_messages
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid
+from pykubelet.api.times import from_nanoseconds
 from pykubelet.runtimes.cri.channel import (
     DEADLINE_EXCEEDED,
     DEFAULT_TIMEOUT_SECONDS,
@@ -24,6 +24,7 @@ from pykubelet.runtimes.cri.channel import (
     UNKNOWN,
     CriChannel,
     CriFailure,
+    ignore_not_found,
 )
 from pykubelet.runtimes.cri.configs import HOSTNAME, container_config, sandbox_config
 from pykubelet.runtimes.cri.dns import Resolver
@@ -50,10 +51,9 @@ from pykubelet.runtimes.protocol import (
 
 _ROOT = "0"
 _START_SECONDS = 5.0
-# Commands are not cancelled before: containerd 1.6 may block all later commands of a container if one is cancelled
-# while it starts.
+# No command is cancelled earlier. Seen under load: after an ExecSync was cancelled while the command started,
+# containerd 1.6 answered no later ExecSync of that container.
 _EXEC_START_SECONDS = 3.0
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CriRuntime:
@@ -69,16 +69,11 @@ class CriRuntime:
         operations: OperationsInProgress,
         host: CriHost,
     ) -> None:
-        self._channel, self._inspector, self._images, self._hints, self._operations = (
-            channel,
-            inspector,
-            images,
-            hints,
-            operations,
-        )
+        self._channel, self._inspector, self._images = channel, inspector, images
+        self._hints, self._operations = hints, operations
         self._host, self._cgroups = host, PodCgroups(host)
         self._configs: dict[str, cri.PodSandboxConfig] = {}
-        """By the id of the sandbox, as far as this process made it."""
+        """The configurations of sandboxes that this process created or restored, by sandbox id."""
 
     async def pods(self) -> Sequence[RuntimePod]:
         return await self._inspector.everything()
@@ -156,7 +151,7 @@ class CriRuntime:
             # A container that cannot be stopped ends with the sandbox.
             stopping = [self._stop_container(one, grace_seconds) for one in await self._running_in(id)]
             await asyncio.gather(*stopping, return_exceptions=True)
-        with _ignore_not_found(), self._operations.on(id):
+        with ignore_not_found(), self._operations.on(id):
             await self._channel.call(cri.StopPodSandboxRequest(pod_sandbox_id=id), cri.StopPodSandboxResponse)
         if (uid := self._inspector.owner(id)) is not None:
             await asyncio.to_thread(self._cgroups.remove, uid)
@@ -178,13 +173,13 @@ class CriRuntime:
 
     async def _request_stop(self, id: str, seconds: int) -> None:
         request = cri.StopContainerRequest(container_id=id, timeout=seconds)
-        with _ignore_not_found(), self._operations.on(id):
+        with ignore_not_found(), self._operations.on(id):
             await self._channel.call(
                 request, cri.StopContainerResponse, timeout_seconds=seconds + DEFAULT_TIMEOUT_SECONDS
             )
 
     async def remove(self, id: str) -> None:
-        with _ignore_not_found(), self._operations.on(id):
+        with ignore_not_found(), self._operations.on(id):
             if await self._inspector.is_sandbox(id):
                 await self._channel.call(cri.RemovePodSandboxRequest(pod_sandbox_id=id), cri.RemovePodSandboxResponse)
             else:
@@ -198,9 +193,9 @@ class CriRuntime:
         whole_seconds = math.ceil(timeout_seconds) if timeout_seconds is not None else 0
         request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=whole_seconds)
         deadline = None if timeout_seconds is None else timeout_seconds + DEFAULT_TIMEOUT_SECONDS
-        began = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        cancel_at = loop.time() + _EXEC_START_SECONDS
         pending = self._channel.begin(request, cri.ExecSyncResponse, timeout_seconds=deadline)
-        settled = began + _EXEC_START_SECONDS
         try:
             async with asyncio.timeout(timeout_seconds) as limit:
                 answer = await pending.answer()
@@ -211,8 +206,8 @@ class CriRuntime:
         except (TimeoutError, asyncio.CancelledError):
             if limit.expired():
                 # The runtime, which counts whole seconds, ends the command itself a moment later.
-                settled = max(settled, began + whole_seconds + _EXEC_START_SECONDS)
-            pending.cancel(after_seconds=settled - asyncio.get_running_loop().time())
+                cancel_at += whole_seconds
+            pending.cancel(after_seconds=cancel_at - loop.time())
             raise
         return CommandResult(
             answer.exit_code, (answer.stdout + answer.stderr)[:limit_bytes], answer.stderr[:limit_bytes]
@@ -221,16 +216,6 @@ class CriRuntime:
     async def reopen_log(self, container_id: str) -> None:
         request = cri.ReopenContainerLogRequest(container_id=container_id)
         await self._channel.call(request, cri.ReopenContainerLogResponse)
-
-
-@contextmanager
-def _ignore_not_found() -> Iterator[None]:
-    """Treats NotFound as success: the object is gone already."""
-    try:
-        yield
-    except CriFailure as failure:
-        if failure.code != NOT_FOUND:
-            raise
 
 
 class CriImages:
@@ -258,8 +243,7 @@ class CriImages:
             except CriFailure as failure:
                 # The code Unknown would only make the message longer.
                 failures.append(failure.details if failure.code == UNKNOWN else failure.message)
-        distinct = tuple(dict.fromkeys(failures))
-        raise RuntimeFailure(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+        raise RuntimeFailure(aggregate_messages(failures))
 
     async def images(self) -> Sequence[Image]:
         answer = await self._channel.call(cri.ListImagesRequest(), cri.ListImagesResponse)
@@ -330,7 +314,7 @@ def container_usage(stats: cri.ContainerStats) -> ContainerResourceUsage | None:
     if at <= 0:
         return None
     return ContainerResourceUsage(
-        at=_EPOCH + timedelta(microseconds=at // 1000),
+        at=from_nanoseconds(at),
         cpu_nanoseconds=cpu.usage_core_nano_seconds.value if cpu.HasField("usage_core_nano_seconds") else None,
         memory_bytes=memory.usage_bytes.value if memory.HasField("usage_bytes") else None,
         working_set_bytes=memory.working_set_bytes.value if memory.HasField("working_set_bytes") else None,
