@@ -18,8 +18,7 @@ from containerd_lab import ContainerdLab, services
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.serializer import from_document
 from pykubelet.runtimes.cri.configs import container_config, sandbox_config
-from pykubelet.runtimes.cri.dns import ClusterDns
-from pykubelet.runtimes.cri.host import read_cri_host, read_resolver
+from pykubelet.runtimes.cri.host import CriHost, read_resolver, with_host_facts
 from pykubelet.runtimes.protocol import ContainerRequest, Mount, SandboxRequest
 
 A = TypeVar("A")
@@ -36,12 +35,8 @@ class Floor:
     def __init__(self, channel: grpc.aio.Channel, lab: ContainerdLab) -> None:
         self._runtime, self._lab = services.RuntimeServiceStub(channel), lab
         self._folder = lab.folder / "floor"
-        self._machine = read_cri_host(
-            cgroup_root=lab.cgroup_parent,
-            seccomp_root=str(self._folder),
-            seccomp_default=True,
-            max_pids=0,
-            cluster_dns=ClusterDns(),
+        self._machine = with_host_facts(
+            CriHost(cgroup_root=lab.cgroup_parent, seccomp_root=str(self._folder), seccomp_default=True)
         )
 
     async def start(self, count: int) -> tuple[list[float], list[Made]]:

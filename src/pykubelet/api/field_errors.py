@@ -145,8 +145,13 @@ def list_text(errors: Sequence[FieldError]) -> str:
 
 def aggregate_text(errors: Sequence[FieldError]) -> str:
     """Formats all errors, without duplicates, for the message of a Status."""
-    texts = list(dict.fromkeys(map(str, errors)))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    return aggregate_messages(map(str, errors))
+
+
+def aggregate_messages(messages: Iterable[str]) -> str:
+    """Joins distinct messages as upstream's Aggregate prints them."""
+    distinct = tuple(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def go_quote(text: str) -> str:

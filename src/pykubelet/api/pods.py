@@ -14,7 +14,7 @@ from typing import NewType
 from msgspec import Struct
 
 from pykubelet.api.generated.core import AppArmorProfile, Container, EphemeralContainer, Pod, PodCondition
-from pykubelet.api.pod_resources import container_sums, is_native, is_pod_level
+from pykubelet.api.pod_resources import container_sums, is_native, is_pod_level, qos_class
 from pykubelet.api.quantity import Quantity, add, parse_quantity
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import format_time
@@ -43,6 +43,11 @@ def parse_full_name(text: str) -> tuple[str, str]:
     if len(parts) != 2 or not all(parts):
         raise ValueError(f'failed to parse the pod full name "{text}"')
     return parts[0], parts[1]
+
+
+def qos_class_of(pod: Pod) -> str:
+    """The QoS class of a pod; computed for static pods, whose status has none."""
+    return pod.status.qos_class or qos_class(to_document(pod.spec))
 
 
 CONFIG_SOURCE = "kubernetes.io/config.source"

@@ -61,6 +61,11 @@ def nanoseconds(text: str) -> int:
     return since // timedelta(seconds=1) * 1_000_000_000 + int((match[2] or "0").ljust(9, "0"))
 
 
+def from_nanoseconds(since_1970: int) -> datetime:
+    """Converts nanoseconds since 1970 to a time in UTC with microseconds."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since_1970 // 1000)
+
+
 def same_instant(left: str | None, right: str | None) -> bool:
     """Whether two times are the same instant in any zone and precision; None equals only None."""
     if left == right:

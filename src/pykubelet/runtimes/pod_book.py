@@ -1,6 +1,6 @@
-"""Keeps the pods of a runtime in memory: implements `pods`, `inspect` and `changes` for runtimes written in Python.
+"""Keeps the pods of a runtime in memory.
 
-A runtime records here what it does with containers. Listing thousands of pods is cheap: the value of a pod is rebuilt only
+Implements `pods`, `inspect` and `changes` for runtimes written in Python. A runtime records here what it does with containers. Listing thousands of pods is cheap: the value of a pod is rebuilt only
 after it has changed.
 """
 

@@ -1,6 +1,6 @@
-"""The protocols between a node and the runtime of its containers; implement them for a runtime of your own.
+"""The protocols between a node and its container runtime.
 
-A pod is a sandbox, which its containers share, and the containers in it. The kubelet decides what to start and stop; a
+Implement them for a runtime of your own. A pod is a sandbox, which its containers share, and the containers in it. The kubelet decides what to start and stop; a
 runtime does it and reports what exists. Calls may be concurrent; each does one thing, may take long, and raises
 `RuntimeFailure` if it fails. Containers outlive the kubelet: after a restart it calls `pods` and continues from there.
 

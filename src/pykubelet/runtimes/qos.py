@@ -1,13 +1,13 @@
-"""Computes oom_score_adj: which processes the kernel kills first when memory runs out.
+"""Converts requests, limits and the QoS class to kernel values: oom_score_adj, CPU shares, weight and quota.
 
-Upstream: pkg/kubelet/qos/policy.go, pkg/kubelet/qos/helpers.go
+Upstream: pkg/kubelet/qos/policy.go, pkg/kubelet/qos/helpers.go, pkg/kubelet/cm/helpers_linux.go
 """
 
 from collections.abc import Mapping
 
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.pod_resources import BEST_EFFORT, GUARANTEED, container_sums, qos_class
-from pykubelet.api.pods import MEMORY, AnyContainer, is_node_critical_pod
+from pykubelet.api.pod_resources import BEST_EFFORT, GUARANTEED, container_sums
+from pykubelet.api.pods import MEMORY, AnyContainer, is_node_critical_pod, qos_class_of
 from pykubelet.api.quantity import parse_quantity
 from pykubelet.api.serializer import to_document
 
@@ -16,10 +16,29 @@ BEST_EFFORT_SCORE = 1000
 # The score of a guaranteed container that uses all memory; no burstable one may be killed later.
 _LOWEST_BURSTABLE = 1000 + GUARANTEED_SCORE
 
+CPU_PERIOD_MICROSECONDS = 100_000
+_MIN_QUOTA_MICROSECONDS = 1000
+_MIN_SHARES, _MAX_SHARES = 2, 262_144
+
+
+def cpu_shares(milli_cpu: int) -> int:
+    """The CPU shares of a request in thousandths of a CPU."""
+    return min(max(milli_cpu * 1024 // 1000, _MIN_SHARES), _MAX_SHARES)
+
+
+def cpu_weight(shares: int) -> int:
+    """Converts CPU shares of cgroup v1 (2 to 262144) to a weight of v2 (1 to 10000)."""
+    return 1 + (shares - _MIN_SHARES) * 9999 // (_MAX_SHARES - _MIN_SHARES)
+
+
+def cpu_quota(milli_cpu: int) -> int:
+    """The CPU quota of a limit, in microseconds per period; 0 means no limit."""
+    return max(milli_cpu * CPU_PERIOD_MICROSECONDS // 1000, _MIN_QUOTA_MICROSECONDS) if milli_cpu else 0
+
 
 def oom_score_adjustment(pod: Pod, container: AnyContainer, memory_bytes: int) -> int:
     """The oom_score_adj of a container: the more memory it requests, the lower; guaranteed lowest, best effort highest."""
-    quality = pod.status.qos_class or qos_class(to_document(pod.spec))
+    quality = qos_class_of(pod)
     if is_node_critical_pod(pod) or quality == GUARANTEED:
         return GUARANTEED_SCORE
     if quality == BEST_EFFORT or memory_bytes <= 0:

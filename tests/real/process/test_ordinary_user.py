@@ -98,6 +98,6 @@ async def test_ordinary_user_cannot_become_another(own_folder: Path) -> None:
     words, codes = await run_as_user(own_folder, refused, {"command": ["true"], "run_as_user": UID})
     assert words[0]["reason"] == "CreateContainerConfigError"
     assert words[0]["failure"] == (
-        f'container "main": runAsUser is 4711, but this node is no root and runs containers as user {UID} only'
+        f'container "main": runAsUser is 4711, but the kubelet is not root and runs containers as user {UID} only'
     )
     assert list(codes.values()) == [0]

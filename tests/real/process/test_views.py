@@ -156,7 +156,7 @@ async def test_host_path_that_is_missing_is_made(lab: Lab, tmp_path: Path) -> No
         (Mount(host_path="/proc/no/such", container_path="/data"), "/proc/no: no such file or directory"),
         (
             Mount(host_path="/etc/passwd", container_path="/usr"),
-            "/usr is a folder, and what is to be mounted there is a file",
+            "/usr is a folder, so a file cannot be mounted there",
         ),
         (Mount(host_path="/usr", container_path="/etc/passwd/x"), "/etc/passwd/x leads through the file /etc/passwd"),
     ],

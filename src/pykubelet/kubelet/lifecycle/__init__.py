@@ -1,1 +1,1 @@
-"""The pods this node should run, and the mirrors of its static pods."""
+"""Admission of pods to the node, and lifecycle hooks of containers."""

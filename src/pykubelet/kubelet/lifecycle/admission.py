@@ -17,9 +17,7 @@ from msgspec.structs import replace
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.generated.core import Node, Pod, PodCondition, PodStatus
-from pykubelet.api.pod_resources import qos_class
-from pykubelet.api.pods import PodUid, is_terminal, pod_label
-from pykubelet.api.serializer import to_document
+from pykubelet.api.pods import PodUid, is_terminal, pod_label, qos_class_of
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.kubelet.lifecycle.predicate import (
     AdmissionNodeInfo,
@@ -193,7 +191,7 @@ class PodAdmission:
             phase="Failed",
             reason=result.reason,
             message=f"Pod was rejected: {result.message}",
-            qos_class=pod.status.qos_class or qos_class(to_document(pod.spec)),
+            qos_class=qos_class_of(pod),
         )
         self._statuses.set_pod_status(pod, status)
 

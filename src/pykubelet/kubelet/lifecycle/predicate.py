@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from pykubelet.api.generated.core import Node, Pod, PodSpec, Taint
-from pykubelet.api.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
+from pykubelet.api.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED
 from pykubelet.api.pods import (
     CPU,
     EPHEMERAL_STORAGE,
@@ -37,9 +37,9 @@ from pykubelet.api.pods import (
     is_static_pod,
     may_preempt,
     pod_requests,
+    qos_class_of,
 )
 from pykubelet.api.scheduling import is_tolerated, matches_node
-from pykubelet.api.serializer import to_document
 
 IPC, NET = "IPC", "Net"
 
@@ -207,11 +207,6 @@ Missing = Mapping[str, int]
 
 class NoPreemptionVictims(Exception):
     """All pods that may be preempted together would not free enough."""
-
-
-def qos_class_of(pod: Pod) -> str:
-    """The QoS class of a pod; computed here for static pods, which the API server has not seen."""
-    return pod.status.qos_class or qos_class(to_document(pod.spec))
 
 
 def preemption_victims(preemptor: Pod, others: Iterable[Pod], missing: Missing) -> tuple[Pod, ...]:

@@ -1,1 +1,1 @@
-"""Runs containers with a runtime that serves the Container Runtime Interface, such as containerd or CRI-O."""
+"""Runs containers through the Container Runtime Interface (CRI), with containerd or CRI-O."""

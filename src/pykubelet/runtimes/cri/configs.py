@@ -60,8 +60,8 @@ def container_config(
         working_dir=container.working_dir,
         envs=[cri.KeyValue(key=name, value=value) for name, value in request.environment],
         mounts=[_mount(request, mount, host) for mount in request.mounts],
-        labels=container_labels(request),
-        annotations=container_annotations(request),
+        labels={**_pod_labels(pod), CONTAINER_NAME: container.name},
+        annotations=_container_annotations(request),
         log_path=posixpath.relpath(request.log_path, log_directory),
         stdin=container.stdin,
         stdin_once=container.stdin_once,
@@ -97,9 +97,8 @@ def _is_host_path(request: ContainerRequest, mount: Mount) -> bool:
 
 def sandbox_config(request: SandboxRequest, host: CriHost, resolver: Resolver) -> cri.PodSandboxConfig:
     """The configuration of a pod's sandbox; RuntimeFailure if this node does not support it."""
-    pod = request.pod
+    pod, metadata = request.pod, request.pod.metadata
     dns = pod_resolver(pod, host.cluster_dns, resolver)
-    metadata = pod.metadata
     return cri.PodSandboxConfig(
         metadata=cri.PodSandboxMetadata(
             name=metadata.name, namespace=metadata.namespace, uid=metadata.uid, attempt=request.attempt
@@ -108,8 +107,8 @@ def sandbox_config(request: SandboxRequest, host: CriHost, resolver: Resolver) -
         log_directory=request.log_directory,
         dns_config=cri.DNSConfig(servers=dns.servers, searches=dns.searches, options=dns.options),
         port_mappings=_port_mappings(pod),
-        labels=sandbox_labels(pod),
-        annotations=sandbox_annotations(request),
+        labels={**metadata.labels, **_pod_labels(pod)},
+        annotations={**metadata.annotations, HOSTNAME: request.hostname},
         linux=cri.LinuxPodSandboxConfig(
             cgroup_parent=pod_cgroup(pod, driver=host.cgroup_driver, root=host.cgroup_root),
             security_context=sandbox_security(pod),
@@ -135,22 +134,7 @@ def _port_mappings(pod: Pod) -> Iterator[cri.PortMapping]:
             )
 
 
-def sandbox_labels(pod: Pod) -> dict[str, str]:
-    """The pod's own labels and the kubelet's."""
-    return {**pod.metadata.labels, **_pod_labels(pod)}
-
-
-def sandbox_annotations(request: SandboxRequest) -> dict[str, str]:
-    """The pod's own annotations and its host name."""
-    return {**request.pod.metadata.annotations, HOSTNAME: request.hostname}
-
-
-def container_labels(request: ContainerRequest) -> dict[str, str]:
-    """The labels that identify the pod and the container."""
-    return {**_pod_labels(request.pod), CONTAINER_NAME: request.container.name}
-
-
-def container_annotations(request: ContainerRequest) -> dict[str, str]:
+def _container_annotations(request: ContainerRequest) -> dict[str, str]:
     """What is needed to kill a container and to report its end after its pod spec is gone."""
     pod, container = request.pod, request.container
     found = {

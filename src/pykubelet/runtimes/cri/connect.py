@@ -1,4 +1,4 @@
-"""Connects to a container runtime: version, cgroup driver, events, status, removal of unstarted containers.
+"""Connects to a CRI runtime, follows its status and events, and removes unstarted containers.
 
 Upstream: pkg/kubelet/kubelet.go, pkg/kubelet/runtime.go
 """
@@ -17,7 +17,7 @@ from pykubelet.api.serializer import DecodeError, decode_document
 from pykubelet.runtimes.cri.channel import NOT_FOUND, CriChannel, CriFailure
 from pykubelet.runtimes.cri.dns import ClusterDns
 from pykubelet.runtimes.cri.events import CriEventFeed, OperationsInProgress
-from pykubelet.runtimes.cri.host import CGROUPFS, SYSTEMD, app_armor_error, read_cri_host
+from pykubelet.runtimes.cri.host import CGROUPFS, SYSTEMD, CriHost, app_armor_error, with_host_facts
 from pykubelet.runtimes.cri.pods import CriPodInspector
 from pykubelet.runtimes.cri.runtime import CriImages, CriRuntime, CriUsages
 from pykubelet.runtimes.cri.statuses import owner_of, runtime_condition_errors
@@ -75,8 +75,7 @@ async def open_cri(settings: CriSettings) -> AsyncIterator[OpenCri]:
     """Connects for the duration of a context; RuntimeFailure if the runtime does not answer. Containers outlive it."""
     async with CriChannel(f"unix://{settings.socket}") as channel:
         version = await channel.call(cri.VersionRequest(), cri.VersionResponse, timeout_seconds=10)
-        host = await asyncio.to_thread(
-            read_cri_host,
+        host_settings = CriHost(
             cgroup_driver=await cgroup_driver(channel),
             cgroup_root=settings.cgroup_root,
             seccomp_root=settings.seccomp_root,
@@ -84,12 +83,9 @@ async def open_cri(settings: CriSettings) -> AsyncIterator[OpenCri]:
             max_pids=settings.max_pids,
             cluster_dns=settings.cluster_dns,
         )
-        inspector, hints, images, state = (
-            CriPodInspector(channel),
-            ChangeHints(),
-            CriImages(channel),
-            CriRuntimeStatus(channel),
-        )
+        host = await asyncio.to_thread(with_host_facts, host_settings)
+        inspector, images, state = CriPodInspector(channel), CriImages(channel), CriRuntimeStatus(channel)
+        hints = ChangeHints()
         operations = OperationsInProgress(inspector=inspector, hints=hints)
         feed = CriEventFeed(channel=channel, inspector=inspector, hints=hints, operations=operations)
         await state.update()

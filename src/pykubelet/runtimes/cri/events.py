@@ -1,8 +1,8 @@
 """Follows the events of a container runtime and hints at the pods that changed.
 
-Uses CRI's events if the runtime has them, else containerd's own. Those arrive before CRI reports the new state, so after
-the end of a container the status is polled until it has changed. Operations of this node produce their own hints, and
-their events are ignored. After a lost connection every pod gets a hint.
+Uses CRI's events if the runtime has them, else containerd's own. containerd's events arrive before CRI reports the new
+state, so the feed polls the status of an ended container until it has changed. Operations of this node produce their own
+hints, and the feed ignores their events. After a lost connection every pod gets a hint.
 
 Upstream: pkg/kubelet/pleg/evented.go
 """

@@ -7,12 +7,12 @@ Upstream: pkg/kubelet/types/constants.go, pkg/kubelet/cm/pod_container_manager_l
 
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
-from pykubelet.api.serializer import to_document
+from pykubelet.api.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED
+from pykubelet.api.pods import qos_class_of
 from pykubelet.runtimes.cri.dns import ClusterDns, Resolver, parse_resolver
 
 SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/var/run/cri-dockerd.sock")
@@ -21,8 +21,8 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _HUGE_PAGES = Path("/sys/kernel/mm/hugepages")
 _PROCESSORS = Path("/sys/devices/system/cpu")
 _APP_ARMOR = Path("/sys/module/apparmor/parameters/enabled")
+# The address of systemd's stub resolver, which pods cannot reach.
 _STUB = "127.0.0.53"
-"""The address of systemd's stub resolver, which pods cannot reach."""
 _RESOLVER = Path("/etc/resolv.conf")
 _SYSTEMD_RESOLVER = Path("/run/systemd/resolve/resolv.conf")
 
@@ -39,11 +39,6 @@ def pod_cgroup(pod: Pod, *, driver: str, root: str = "/") -> str:
 def possible_pod_cgroups(uid: str, *, driver: str, root: str = "/") -> list[str]:
     """The possible paths of the cgroup of a pod whose QoS class is unknown."""
     return [_cgroup_path(uid, quality, driver, root) for quality in (GUARANTEED, BURSTABLE, BEST_EFFORT)]
-
-
-def qos_class_of(pod: Pod) -> str:
-    """The QoS class of a pod; computed for static pods, whose status has none."""
-    return pod.status.qos_class or qos_class(to_document(pod.spec))
 
 
 def _cgroup_path(uid: str, quality: str, driver: str, root: str) -> str:
@@ -89,29 +84,16 @@ def page_size_name(size_bytes: int) -> str:
     return f"{size_bytes}{units[place]}"
 
 
-def read_cri_host(
-    *,
-    cgroup_driver: str = CGROUPFS,
-    cgroup_root: str = "/",
-    seccomp_root: str,
-    seccomp_default: bool,
-    max_pids: int,
-    cluster_dns: ClusterDns,
-) -> CriHost:
-    """Reads the facts of the host. Blocks briefly."""
-    return CriHost(
+def with_host_facts(settings: CriHost) -> CriHost:
+    """Reads the facts of the host and adds them to the settings of the node. Blocks briefly."""
+    return replace(
+        settings,
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         has_cgroup_v2=(_CGROUPS / "cgroup.controllers").exists(),
         has_swap_control=_has_swap_control(),
         has_selinux=Path("/sys/fs/selinux/enforce").exists(),
         huge_page_sizes=tuple(sorted(_page_size(path.name) for path in _HUGE_PAGES.glob("hugepages-*kB"))),
         throttle_paths=tuple(sorted(str(path) for path in _PROCESSORS.glob("cpu[0-9]*/thermal_throttle"))),
-        cgroup_driver=cgroup_driver,
-        cgroup_root=cgroup_root,
-        seccomp_root=seccomp_root,
-        seccomp_default=seccomp_default,
-        max_pids=max_pids,
-        cluster_dns=cluster_dns,
     )
 
 

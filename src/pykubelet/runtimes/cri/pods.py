@@ -10,14 +10,15 @@ pkg/kubelet/kuberuntime/kuberuntime_sandbox.go
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cri_api.v1 import api_pb2 as cri
 
 from pykubelet.aio.backoff import Backoff
 from pykubelet.api.pods import PodUid
-from pykubelet.runtimes.cri.channel import NOT_FOUND, CriChannel, CriFailure
+from pykubelet.runtimes.cri.channel import CriChannel, ignore_not_found
 from pykubelet.runtimes.cri.configs import POD_UID
 from pykubelet.runtimes.cri.statuses import (
     PodOwner,
@@ -100,6 +101,8 @@ class SharedListings:
 _SETTLING = Backoff(first_seconds=0.005, limit_seconds=0.1, factor=1.5)
 _SETTLED_SECONDS = 2.0
 
+S = TypeVar("S", cri.ContainerStatus, cri.PodSandboxStatus)
+
 
 class CriPodInspector:
     """Inspects pods, caches statuses, and knows the pod of each container and sandbox."""
@@ -107,9 +110,9 @@ class CriPodInspector:
     def __init__(self, channel: CriChannel) -> None:
         self._channel, self._listings = channel, SharedListings(channel)
         self._owners: dict[str, PodUid] = {}
+        # Each with the CRI state that it was read in.
         self._sandboxes: dict[str, tuple[int, Sandbox]] = {}
         self._containers: dict[str, tuple[int, RuntimeContainer]] = {}
-        """Each with the CRI state that it belongs to."""
         self._sandbox_ids: set[str] = set()
 
     async def everything(self) -> Sequence[RuntimePod]:
@@ -151,34 +154,23 @@ class CriPodInspector:
     async def sandbox_status(self, id: str) -> cri.PodSandboxStatus | None:
         """The runtime's status of a sandbox; None if it does not exist."""
         request = cri.PodSandboxStatusRequest(pod_sandbox_id=id)
-        try:
+        with ignore_not_found():
             return (await self._channel.call(request, cri.PodSandboxStatusResponse)).status
-        except CriFailure as failure:
-            if failure.code == NOT_FOUND:
-                return None
-            raise
+        return None
 
     async def container_status(self, id: str) -> cri.ContainerStatus | None:
         """The runtime's status of a container; None if it does not exist."""
         request = cri.ContainerStatusRequest(container_id=id)
-        try:
+        with ignore_not_found():
             return (await self._channel.call(request, cri.ContainerStatusResponse)).status
-        except CriFailure as failure:
-            if failure.code == NOT_FOUND:
-                return None
-            raise
+        return None
 
     async def ended_container(self, id: str) -> cri.ContainerStatus | None:
         """Wait until CRI reports the end of a container that an event has announced; None if it is gone.
 
         TimeoutError if CRI keeps reporting that it runs.
         """
-        async with asyncio.timeout(_SETTLED_SECONDS):
-            for attempt in itertools.count(1):
-                status = await self.container_status(id)
-                if status is None or status.state != cri.CONTAINER_RUNNING:
-                    break
-                await asyncio.sleep(_SETTLING.delay_seconds(attempt))
+        status = await _settled(lambda: self.container_status(id), cri.CONTAINER_RUNNING)
         known = self._containers.get(id)
         if status is not None and known is not None:
             self._cache_container(status, known[1].sandbox_id)
@@ -186,12 +178,7 @@ class CriPodInspector:
 
     async def ended_sandbox(self, id: str) -> cri.PodSandboxStatus | None:
         """Like `ended_container`, for a sandbox."""
-        async with asyncio.timeout(_SETTLED_SECONDS):
-            for attempt in itertools.count(1):
-                status = await self.sandbox_status(id)
-                if status is None or status.state != cri.SANDBOX_READY:
-                    break
-                await asyncio.sleep(_SETTLING.delay_seconds(attempt))
+        status = await _settled(lambda: self.sandbox_status(id), cri.SANDBOX_READY)
         if status is not None:
             self._sandboxes[id] = status.state, runtime_sandbox(status)
         return status
@@ -260,3 +247,14 @@ class CriPodInspector:
             for id in known.keys() & gone:
                 del known[id]
         self._sandbox_ids -= gone
+
+
+async def _settled(status: Callable[[], Awaitable[S | None]], running: int) -> S | None:
+    """Polls a status until its state is no longer `running`."""
+    async with asyncio.timeout(_SETTLED_SECONDS):
+        for attempt in itertools.count(1):
+            found = await status()
+            if found is None or found.state != running:
+                break
+            await asyncio.sleep(_SETTLING.delay_seconds(attempt))
+    return found

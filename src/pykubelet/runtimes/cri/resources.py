@@ -17,42 +17,19 @@ from cri_api.v1 import api_pb2 as cri
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pod_resources import BEST_EFFORT, HUGE_PAGES_PREFIX, container_sums, is_huge_page, is_pod_level
-from pykubelet.api.pods import CPU, MEMORY, AnyContainer, amount, pod_requests
+from pykubelet.api.pods import CPU, MEMORY, AnyContainer, amount, pod_requests, qos_class_of
 from pykubelet.api.quantity import Quantity, parse_quantity
 from pykubelet.api.serializer import to_document
-from pykubelet.runtimes.cri.host import (
-    CGROUPFS,
-    CriHost,
-    page_size_name,
-    pod_cgroup,
-    possible_pod_cgroups,
-    qos_class_of,
-)
-from pykubelet.runtimes.qos import oom_score_adjustment
+from pykubelet.runtimes.cri.host import CGROUPFS, CriHost, page_size_name, pod_cgroup, possible_pod_cgroups
+from pykubelet.runtimes.qos import CPU_PERIOD_MICROSECONDS, cpu_quota, cpu_shares, cpu_weight, oom_score_adjustment
 
 log = get_logger(__name__)
 
 _CGROUPS = Path("/sys/fs/cgroup")
 _V1_CPU, _V1_MEMORY, _V1_PIDS = "cpu", "memory", "pids"
-# The ranges of weights in cgroup v1 (2 to 262144) and v2 (1 to 10000).
-_V1_RANGE, _V2_RANGE = 262_142, 9_999
-_SHARES_OF_A_CPU = 1024
-_MIN_SHARES, _MAX_SHARES = 2, 262144
-CPU_PERIOD_MICROSECONDS = 100_000
-_MIN_QUOTA_MICROSECONDS = 1000
 
 _NOTHING = Quantity()
 Quantities = Mapping[str, Quantity]
-
-
-def cpu_shares(milli_cpu: int) -> int:
-    """The CPU shares of a request in thousandths of a CPU."""
-    return min(max(milli_cpu * _SHARES_OF_A_CPU // 1000, _MIN_SHARES), _MAX_SHARES)
-
-
-def cpu_quota(milli_cpu: int) -> int:
-    """The CPU quota of a limit, in microseconds per period; 0 means no limit."""
-    return max(milli_cpu * CPU_PERIOD_MICROSECONDS // 1000, _MIN_QUOTA_MICROSECONDS) if milli_cpu else 0
 
 
 def container_resources(pod: Pod, container: AnyContainer, host: CriHost) -> cri.LinuxContainerResources:
@@ -139,7 +116,7 @@ def _shares(pod: Pod, *, has_cgroup_v2: bool) -> list[CgroupValue]:
     shares = cpu_shares(0 if qos_class_of(pod) == BEST_EFFORT else pod_requests(pod).get(CPU, 0))
     quota, memory = cpu_quota(_limit(pod, CPU)), _limit(pod, MEMORY)
     if has_cgroup_v2:
-        found = [CgroupValue("", "cpu.weight", str(1 + (shares - 2) * _V2_RANGE // _V1_RANGE))]
+        found = [CgroupValue("", "cpu.weight", str(cpu_weight(shares)))]
         found += [CgroupValue("", "cpu.max", f"{quota} {CPU_PERIOD_MICROSECONDS}")] if quota else []
         return found + ([CgroupValue("", "memory.max", str(memory))] if memory else [])
     found = [CgroupValue(_V1_CPU, "cpu.shares", str(shares))]
@@ -175,16 +152,13 @@ class PodCgroups:
             return
         path = pod_cgroup(pod, driver=CGROUPFS, root=self._host.cgroup_root)
         try:
-            for controller, file, value in self._values(pod):
-                cgroup = self._cgroup(controller, path)
+            values = pod_cgroup_values(pod, has_cgroup_v2=self._host.has_cgroup_v2, max_pids=self._host.max_pids)
+            for controller, file, value in values:
+                cgroup = Path(f"{self._mounted / controller}{path}")
                 self._make_folders(cgroup)
                 (cgroup / file).write_text(value)
         except OSError as error:
             log.warning("pod cgroup limits not set", cgroup=path, cause=str(error))
-
-    def _values(self, pod: Pod) -> list[CgroupValue]:
-        host = self._host
-        return pod_cgroup_values(pod, has_cgroup_v2=host.has_cgroup_v2, max_pids=host.max_pids)
 
     def remove(self, uid: str) -> None:
         """Remove a pod's empty cgroups in all hierarchies."""
@@ -197,14 +171,10 @@ class PodCgroups:
                 with suppress(OSError):
                     Path(f"{hierarchy}{path}").rmdir()
 
-    def _cgroup(self, controller: str, path: str) -> Path:
-        return Path(f"{self._mounted / controller}{path}")
-
     def _make_folders(self, cgroup: Path) -> None:
         """Create all directories of a cgroup; in cgroup v2 each parent must enable the controllers."""
         cgroup.mkdir(parents=True, exist_ok=True)
         if self._host.has_cgroup_v2:
-            above = [one for one in cgroup.parents if one.is_relative_to(self._mounted)]
-            for folder in reversed(above):
+            for folder in reversed([one for one in cgroup.parents if one.is_relative_to(self._mounted)]):
                 for controller in ("cpu", "memory", "pids"):
                     (folder / "cgroup.subtree_control").write_text(f"+{controller}")

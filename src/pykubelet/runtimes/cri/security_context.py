@@ -1,6 +1,6 @@
-"""Builds the CRI security contexts of sandboxes and containers; container settings override pod settings.
+"""Builds the CRI security contexts of sandboxes and containers.
 
-Unlike upstream, a group without a user is not set on the sandbox, because runtimes refuse such a sandbox; and a profile of
+Settings of a container override those of its pod. Unlike upstream, a group without a user is not set on the sandbox, because runtimes refuse such a sandbox; and a profile of
 unknown type is an error instead of unconfined.
 
 Upstream: pkg/kubelet/kuberuntime/security_context.go, pkg/kubelet/kuberuntime/helpers.go,
@@ -12,13 +12,7 @@ from typing import Any
 
 from cri_api.v1 import api_pb2 as cri
 
-from pykubelet.api.generated.core import (
-    Pod,
-    PodSecurityContext,
-    SeccompProfile,
-    SecurityContext,
-    SELinuxOptions,
-)
+from pykubelet.api.generated.core import Pod, PodSecurityContext, SeccompProfile, SecurityContext, SELinuxOptions
 from pykubelet.api.pods import AnyContainer, app_armor_profile
 from pykubelet.runtimes.cri.host import CriHost
 from pykubelet.runtimes.protocol import RuntimeFailure

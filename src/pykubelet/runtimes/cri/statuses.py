@@ -6,16 +6,16 @@ pkg/kubelet/kubelet.go
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from cri_api.v1 import api_pb2 as cri
 
 from pykubelet.api.generated.core import ContainerUser, LinuxContainerUser
 from pykubelet.api.pods import PodUid
+from pykubelet.api.times import from_nanoseconds
 from pykubelet.runtimes.cri.configs import CONTAINER_NAME, HASH, POD_NAME, POD_NAMESPACE, POD_UID
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STATES = {
     cri.CONTAINER_CREATED: ContainerState.CREATED,
     cri.CONTAINER_RUNNING: ContainerState.RUNNING,
@@ -42,13 +42,12 @@ def owner_of(listed: cri.PodSandbox | cri.Container) -> PodOwner | None:
 
 def runtime_sandbox(status: cri.PodSandboxStatus) -> Sandbox:
     """Converts the status of a sandbox; it has addresses as long as it is ready."""
-    first, more = status.network.ip, [one.ip for one in status.network.additional_ips]
     return Sandbox(
         id=status.id,
         attempt=status.metadata.attempt,
         is_ready=status.state == cri.SANDBOX_READY,
-        created_at=_time(status.created_at),
-        ips=tuple(ip for ip in (first, *more) if ip),
+        created_at=from_nanoseconds(status.created_at),
+        ips=tuple(ip for ip in (status.network.ip, *(one.ip for one in status.network.additional_ips)) if ip),
         host_network=status.linux.namespaces.options.network == cri.NODE,
     )
 
@@ -64,15 +63,15 @@ def created_container(listed: cri.Container) -> RuntimeContainer:
         image=listed.image.image,
         image_id=listed.image_ref or listed.image_id,
         hash=listed.annotations.get(HASH, ""),
-        created_at=_time(listed.created_at),
+        created_at=from_nanoseconds(listed.created_at),
     )
 
 
 def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> RuntimeContainer:
     """Converts the status of a container."""
     has_ended = status.state == cri.CONTAINER_EXITED
-    finished_at = _time(status.finished_at) if has_ended and status.finished_at > 0 else None
-    started_at = _time(status.started_at) if status.started_at > 0 else None
+    finished_at = from_nanoseconds(status.finished_at) if has_ended and status.finished_at > 0 else None
+    started_at = from_nanoseconds(status.started_at) if status.started_at > 0 else None
     if finished_at is not None and (started_at is None or started_at > finished_at):
         # The start failed, or the container ended before the runtime recorded its start.
         started_at = finished_at
@@ -85,11 +84,11 @@ def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> RuntimeCo
         image=status.image.image,
         image_id=status.image_ref or status.image_id,
         hash=status.annotations.get(HASH, ""),
-        created_at=_time(status.created_at),
+        created_at=from_nanoseconds(status.created_at),
         started_at=started_at,
         finished_at=finished_at,
         exit_code=status.exit_code if has_ended else 0,
-        reason=_reason(status) if has_ended else "",
+        reason=status.reason or ("Error" if status.exit_code else "Completed") if has_ended else "",
         message=status.message if has_ended else "",
         user=_user(status),
     )
@@ -136,10 +135,6 @@ def _condition_error(what: str, condition: cri.RuntimeCondition | None, name: st
     return "" if condition.status else f"{what}: {detail}"
 
 
-def _reason(status: cri.ContainerStatus) -> str:
-    return status.reason or ("Error" if status.exit_code else "Completed")
-
-
 def _user(status: cri.ContainerStatus) -> ContainerUser | None:
     if not status.HasField("user") or not status.user.HasField("linux"):
         return None
@@ -150,7 +145,3 @@ def _user(status: cri.ContainerStatus) -> ContainerUser | None:
 
 def _age(one: Sandbox | RuntimeContainer) -> tuple[datetime, int]:
     return one.created_at, one.attempt
-
-
-def _time(nanoseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)

@@ -16,12 +16,10 @@ from pathlib import Path
 from pykubelet.api.generated.core import ResourceRequirements
 from pykubelet.api.quantity import QuantityError, parse_quantity
 from pykubelet.runtimes.process.state import ControlGroup
+from pykubelet.runtimes.qos import CPU_PERIOD_MICROSECONDS, cpu_quota, cpu_shares, cpu_weight
 
 _MOUNT = Path("/sys/fs/cgroup")
 _FOLDER = "pykubelet"
-_PERIOD_MICROSECONDS = 100_000
-_MIN_QUOTA = 1000
-_MIN_SHARES, _MAX_SHARES = 2, 262_144
 MEMORY, CPU, PIDS = "memory", "cpu", "pids"
 CONTROLLERS = (MEMORY, CPU, PIDS)
 
@@ -64,20 +62,13 @@ def _cpu(version: int, resources: ResourceRequirements) -> list[tuple[str, int |
     settings: list[tuple[str, int | str]] = []
     limit = _amount(resources.limits, CPU, 1000)
     if request := _amount(resources.requests, CPU, 1000) or limit:
-        shares = min(max(request * 1024 // 1000, _MIN_SHARES), _MAX_SHARES)
-        settings.append(("cpu.weight", _weight(shares)) if version == 2 else ("cpu.shares", shares))
-    if limit:
-        quota = max(limit * _PERIOD_MICROSECONDS // 1000, _MIN_QUOTA)
-        if version == 2:
-            settings.append(("cpu.max", f"{quota} {_PERIOD_MICROSECONDS}"))
-        else:
-            settings += [("cpu.cfs_period_us", _PERIOD_MICROSECONDS), ("cpu.cfs_quota_us", quota)]
+        shares = cpu_shares(request)
+        settings.append(("cpu.weight", cpu_weight(shares)) if version == 2 else ("cpu.shares", shares))
+    if limit and version == 2:
+        settings.append(("cpu.max", f"{cpu_quota(limit)} {CPU_PERIOD_MICROSECONDS}"))
+    elif limit:
+        settings += [("cpu.cfs_period_us", CPU_PERIOD_MICROSECONDS), ("cpu.cfs_quota_us", cpu_quota(limit))]
     return settings
-
-
-def _weight(shares: int) -> int:
-    """Converts CPU shares of cgroup v1 (2 to 262144) to a weight of v2 (1 to 10000)."""
-    return 1 + (shares - _MIN_SHARES) * 9999 // (_MAX_SHARES - _MIN_SHARES)
 
 
 def _amount(quantities: Mapping[str, str], name: str, scale: int) -> int:

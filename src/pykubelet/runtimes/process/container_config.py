@@ -1,8 +1,8 @@
 """Builds the configuration that a shim runs a container with, or says why the node cannot run it.
 
-What the machine does not allow is refused with CreateContainerConfigError instead of being ignored. Without root, a
-container runs as the kubelet's own user, and a pod that requests another one is refused. Root runs it as the pod says,
-else as root, with containerd's default capabilities. Unlike containerd, a user without a known group gets the group of the
+A setting that the machine does not permit fails with CreateContainerConfigError instead of being ignored. Without root, a
+container runs as the kubelet's own user, and a pod that requests another one fails. A kubelet with root runs it as the
+pod says, else as root, with containerd's default capabilities. Unlike containerd, a user without a known group gets the group of the
 same number, not root's, and the group database of the machine is ignored.
 
 Upstream: pkg/securitycontext/util.go
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pykubelet.api.generated.core import Pod, PodSecurityContext, SecurityContext
+from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.process.cgroups import NO_CGROUPS, AvailableCgroups, plan_cgroups
 from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_ROOT, NO_NAMESPACE
 from pykubelet.runtimes.process.state import (
@@ -37,7 +38,8 @@ _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
 _LIMITS = (("NOFILE", 1_048_576), ("CORE", 0))
 _REAL_TIME = re.compile(r"SIGRT(MIN|MAX)([+-]\d+)?")
 
-_NAMES = [
+# In the order of their numbers in the kernel.
+_CAPABILITIES = [
     "CHOWN",
     "DAC_OVERRIDE",
     "DAC_READ_SEARCH",
@@ -80,9 +82,8 @@ _NAMES = [
     "BPF",
     "CHECKPOINT_RESTORE",
 ]
-"""The capabilities in the order of their numbers in the kernel."""
-
-_DEFAULT = frozenset(
+# Those that containerd gives to a container without settings.
+_DEFAULT_CAPABILITIES = frozenset(
     [
         "CHOWN",
         "DAC_OVERRIDE",
@@ -135,7 +136,7 @@ def sandbox_record(request: SandboxRequest, *, id: str, created_at: datetime, bo
         raise RuntimeFailure(f'no runtime for "{request.handler}" is configured')
     return SandboxRecord(
         id=id,
-        pod=pod_facts(request.pod),
+        pod=_pod_record(request.pod),
         attempt=request.attempt,
         created_at=created_at,
         boot_id=boot_id,
@@ -144,8 +145,8 @@ def sandbox_record(request: SandboxRequest, *, id: str, created_at: datetime, bo
     )
 
 
-def pod_facts(pod: Pod) -> ProcessPodRecord:
-    return ProcessPodRecord(uid=pod.metadata.uid, namespace=pod.metadata.namespace, name=pod.metadata.name)
+def _pod_record(pod: Pod) -> ProcessPodRecord:
+    return ProcessPodRecord(uid=PodUid(pod.metadata.uid), namespace=pod.metadata.namespace, name=pod.metadata.name)
 
 
 def container_config(
@@ -188,7 +189,7 @@ def container_config(
 def _facts(request: ContainerRequest, *, id: str, stop_signal: int, now: datetime) -> ContainerRecord:
     return ContainerRecord(
         id=id,
-        pod=pod_facts(request.pod),
+        pod=_pod_record(request.pod),
         sandbox_id=request.sandbox_id,
         name=request.container.name,
         attempt=request.attempt,
@@ -204,12 +205,8 @@ def _facts(request: ContainerRequest, *, id: str, stop_signal: int, now: datetim
 def _user(request: ContainerRequest, host: ProcessHost) -> ProcessUser:
     me = host.me
     try:
-        user = user_of(
-            request.pod.spec.security_context,
-            request.container.security_context,
-            me=me,
-            account=host.account,
-        )
+        contexts = request.pod.spec.security_context, request.container.security_context
+        user = user_of(*contexts, me=me, account=host.account)
     except UserNotAllowed as refused:
         raise RuntimeFailure(f'container "{request.container.name}": {refused}', reason=CONFIG_ERROR) from refused
     if host.way not in {BY_ROOT, NO_NAMESPACE} and (user.uid, user.gid) != (me.uid, me.gid):
@@ -252,7 +249,7 @@ def _check_without_namespace(request: ContainerRequest) -> None:
     impossible = [mount.container_path for mount in request.mounts if not _is_satisfied(mount, implicit)]
     if impossible:
         hint = " (automountServiceAccountToken: false does without it)" if impossible == [_TOKENS] else ""
-        raise _refusal(f"the volume mount at {_joined(impossible)}{hint}")
+        raise _refusal(f"the volume mount at {', '.join(sorted(impossible))}{hint}")
 
 
 def _is_satisfied(mount: Mount, implicit: set[str]) -> bool:
@@ -267,10 +264,6 @@ def _refusal(what: str) -> RuntimeFailure:
     )
 
 
-def _joined(paths: Iterable[str]) -> str:
-    return ", ".join(sorted(paths))
-
-
 def signal_number(name: str | None) -> int:
     """The number of a stop signal such as SIGTERM or SIGRTMIN+3; SIGTERM by default."""
     if name is None:
@@ -280,8 +273,7 @@ def signal_number(name: str | None) -> int:
         start = signal.SIGRTMIN if real_time[1] == "MIN" else signal.SIGRTMAX
         number = start + int(real_time[2] or 0)
         return number if signal.SIGRTMIN <= number <= signal.SIGRTMAX else signal.SIGTERM
-    known = signal.Signals.__members__.get(name)
-    return signal.SIGTERM if known is None else known
+    return signal.Signals.__members__.get(name, signal.SIGTERM)
 
 
 def user_of(
@@ -310,10 +302,12 @@ def user_of(
 
 def _check_is_me(uid: int | None, gid: int | None, me: ProcessUser) -> None:
     if uid not in {None, me.uid}:
-        raise UserNotAllowed(f"runAsUser is {uid}, but this node is no root and runs containers as user {me.uid} only")
+        raise UserNotAllowed(
+            f"runAsUser is {uid}, but the kubelet is not root and runs containers as user {me.uid} only"
+        )
     if gid not in {None, me.gid}:
         raise UserNotAllowed(
-            f"runAsGroup is {gid}, but this node is no root and runs containers as group {me.gid} only"
+            f"runAsGroup is {gid}, but the kubelet is not root and runs containers as group {me.gid} only"
         )
 
 
@@ -332,9 +326,9 @@ def dropped_capabilities(context: SecurityContext | None) -> tuple[int, ...]:
     given = context.capabilities if context is not None else None
     added = _names(given.add if given is not None else ())
     dropped = _names(given.drop if given is not None else ())
-    start = frozenset(_NAMES) if _ALL in added else frozenset() if _ALL in dropped else _DEFAULT
+    start = frozenset(_CAPABILITIES) if _ALL in added else frozenset() if _ALL in dropped else _DEFAULT_CAPABILITIES
     kept = (start | added) - dropped
-    return tuple(number for number, name in enumerate(_NAMES) if name not in kept)
+    return tuple(number for number, name in enumerate(_CAPABILITIES) if name not in kept)
 
 
 def _names(names: Iterable[str]) -> frozenset[str]:

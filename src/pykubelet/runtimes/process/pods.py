@@ -15,7 +15,6 @@ from pykubelet.runtimes.process.state import (
     ContainerStartRecord,
     ProcessPodRecord,
     SandboxRecord,
-    pod_uid,
     runtime_container,
 )
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
@@ -98,7 +97,7 @@ class ProcessPods:
 
     def put_sandbox(self, record: SandboxRecord) -> None:
         """Add or replace a sandbox."""
-        pod = self._pods.setdefault(pod_uid(record.pod), PodEntry(record.pod))
+        pod = self._pods.setdefault(record.pod.uid, PodEntry(record.pod))
         pod.sandboxes = [record, *(one for one in pod.sandboxes if one.id != record.id)]
         pod.sandboxes.sort(key=lambda one: (one.created_at, one.attempt), reverse=True)
         pod.cached = None
@@ -106,7 +105,7 @@ class ProcessPods:
 
     def put_container(self, entry: ContainerEntry) -> None:
         """Add a new container."""
-        pod = self._pods.setdefault(pod_uid(entry.facts.pod), PodEntry(entry.facts.pod))
+        pod = self._pods.setdefault(entry.facts.pod.uid, PodEntry(entry.facts.pod))
         pod.containers.insert(0, entry)
         pod.containers.sort(key=lambda one: (one.facts.created_at, one.facts.attempt), reverse=True)
         pod.cached = None
@@ -130,12 +129,12 @@ class ProcessPods:
         pod.sandboxes = [one for one in pod.sandboxes if one.id != id]
         pod.cached = None
         if not pod.sandboxes and not pod.containers:
-            del self._pods[pod_uid(pod.facts)]
+            del self._pods[pod.facts.uid]
 
     def _value(self, pod: PodEntry) -> RuntimePod:
         if pod.cached is None:
             pod.cached = RuntimePod(
-                uid=pod_uid(pod.facts),
+                uid=pod.facts.uid,
                 namespace=pod.facts.namespace,
                 name=pod.facts.name,
                 sandboxes=tuple(sandbox.value(self._boot_id, self._ips) for sandbox in pod.sandboxes),

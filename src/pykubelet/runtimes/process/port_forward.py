@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pykubelet.httpserver.http_client import dial_failure
-from pykubelet.runtimes.process.stats import ProcessStat, members, parse_process
+from pykubelet.runtimes.process.stats import members, read_processes
 from pykubelet.runtimes.protocol import RuntimeFailure
 
 _BLOCK_BYTES = 64 * 1024
@@ -150,14 +150,8 @@ def _listeners(name: str, proc: Path) -> list[Listener]:
 
 
 def _sockets_below(supervisors: Collection[int], proc: Path) -> set[str]:
-    processes: dict[int, ProcessStat] = {}
-    for folder in proc.iterdir():
-        if folder.name.isdecimal():
-            # The process may have ended.
-            with suppress(OSError):
-                processes[int(folder.name)] = parse_process((folder / "stat").read_text(errors="replace"))
     held: set[str] = set()
-    for pids in members(processes, supervisors).values():
+    for pids in members(read_processes(proc), supervisors).values():
         for pid in pids:
             with suppress(OSError):
                 held |= {_inode(handle) for handle in (proc / str(pid) / "fd").iterdir()}

@@ -32,7 +32,7 @@ from pykubelet.runtimes.process.port_forward import open_local_port, own_address
 from pykubelet.runtimes.process.shim.processes import boot_id
 from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
 from pykubelet.runtimes.process.shims import ShimLauncher, Shims
-from pykubelet.runtimes.process.state import ContainerStartRecord, ProcessUser, SandboxRecord, StateFolders, pod_uid
+from pykubelet.runtimes.process.state import ContainerStartRecord, ProcessUser, SandboxRecord, StateFolders
 from pykubelet.runtimes.process.stats import UsageReader
 from pykubelet.runtimes.protocol import (
     ChangeHints,
@@ -71,7 +71,11 @@ class ProcessRuntime:
         self._boot_id = boot_id()
         self._pods = ProcessPods(self._boot_id, ips)
         self._host = ProcessHost(
-            me=_myself(), account=_account, way=NO_NAMESPACE, memory_bytes=_memory_bytes(), max_pids=max_pids
+            me=ProcessUser(uid=os.geteuid(), gid=os.getegid()),
+            account=_account,
+            way=NO_NAMESPACE,
+            memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            max_pids=max_pids,
         )
         self._usages = UsageReader(cgroups=self._host.cgroups)
         self._shims = Shims(folders=self._folders, clock=clock, changed=self._changed)
@@ -237,7 +241,7 @@ class ProcessRuntime:
         if container is None:
             await self._shims.in_thread(self._folders.remove_sandbox, id)
         self._pods.remove(id)
-        self._hints.offer(pod_uid(pod.facts))
+        self._hints.offer(pod.facts.uid)
 
     async def run(
         self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
@@ -289,11 +293,11 @@ class ProcessRuntime:
         except OSError as error:
             raise RuntimeFailure(f"the sandbox cannot be recorded: {error.strerror}") from error
         self._pods.put_sandbox(record)
-        self._hints.offer(pod_uid(record.pod))
+        self._hints.offer(record.pod.uid)
 
     def _changed(self, entry: ContainerEntry) -> None:
         self._pods.touch(entry)
-        self._hints.offer(pod_uid(entry.facts.pod))
+        self._hints.offer(entry.facts.pod.uid)
 
     def _new_id(self) -> str:
         return hashlib.sha256(self._ids.uid().encode()).hexdigest()
@@ -336,14 +340,6 @@ def _failure(message: dict[str, Any] | None) -> str:
     if message is None:
         return "the shim ended before it could start the container"
     return str(message.get("error", ""))
-
-
-def _myself() -> ProcessUser:
-    return ProcessUser(uid=os.geteuid(), gid=os.getegid())
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _account(uid: int) -> Account | None:

@@ -32,17 +32,16 @@ log = get_logger(__name__)
 # The package path is passed explicitly: importing site would take most of the start time.
 _PROGRAM = "import sys; sys.path.append({!r}); from pykubelet.runtimes.process.shim.supervisor import main; main({})"
 _ROOT = str(Path(pykubelet.__file__).parent.parent)
-_PATIENCE_SECONDS = 20.0
-
-Report = Callable[[dict[str, Any] | None], None]
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
-
+_SPAWNER_SECONDS = 20.0
 _THREADS = 4
 _START_SECONDS = 5.0
 _RETRY_SECONDS = 0.01
 # containerd's exit code for a container whose end was not observed.
 _LOST = 255
+
+Report = Callable[[dict[str, Any] | None], None]
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Shims:
@@ -215,7 +214,7 @@ class ShimLauncher:
         self._channel = ours
         hello: dict[str, Any] | None = None
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_SPAWNER_SECONDS):
                 hello = wire.decode(await asyncio.get_running_loop().sock_recv(ours, wire.MAX_BYTES))
         if hello is None:
             raise RuntimeFailure("the spawner of container shims does not start")

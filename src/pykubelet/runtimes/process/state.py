@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ from msgspec import Struct
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.pods import PodUid
+from pykubelet.api.times import from_nanoseconds
 from pykubelet.runtimes.process.shim.processes import ProcessIdentity, remove_cgroups
 from pykubelet.runtimes.process.shim.wire import create_file, replace_file
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, Sandbox
@@ -31,19 +32,17 @@ _CONFIG, _STATE, _EXIT, _SANDBOX = "config.json", "state.json", "exit.json", "sa
 
 T = TypeVar("T")
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 class ProcessPodRecord(Struct, frozen=True, gc=False, kw_only=True):
     """The pod that a sandbox or container belongs to."""
 
-    uid: str
+    uid: PodUid
     namespace: str
     name: str
 
 
 class SandboxRecord(Struct, frozen=True, gc=False, kw_only=True):
-    """A sandbox: here only the fact that containers belong to one pod, on one boot of the machine."""
+    """A sandbox, which only groups the containers of one pod; it ends with the boot of the machine."""
 
     id: str
     pod: ProcessPodRecord
@@ -164,8 +163,8 @@ def runtime_container(
         phase = ContainerState.RUNNING
     else:
         phase = ContainerState.CREATED
-    started_at = _time(state.started_at) if state is not None and state.started_at else None
-    finished_at = _time(exit.finished_at) if exit is not None else None
+    started_at = from_nanoseconds(state.started_at) if state is not None and state.started_at else None
+    finished_at = from_nanoseconds(exit.finished_at) if exit is not None else None
     return RuntimeContainer(
         id=facts.id,
         name=facts.name,
@@ -183,14 +182,6 @@ def runtime_container(
         reason=exit.reason if exit is not None else "",
         message=exit.message if exit is not None else "",
     )
-
-
-def pod_uid(pod: ProcessPodRecord) -> PodUid:
-    return PodUid(pod.uid)
-
-
-def _time(nanoseconds: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
 
 
 class StateFoldersInUse(OSError):

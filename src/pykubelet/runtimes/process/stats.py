@@ -48,6 +48,17 @@ def parse_process(stat: str) -> ProcessStat:
     return ProcessStat(int(fields[1]), user + system, children_user + children_system, int(fields[19]))
 
 
+def read_processes(proc: Path) -> dict[int, ProcessStat]:
+    """All processes of the machine by PID. Blocks."""
+    found: dict[int, ProcessStat] = {}
+    for folder in proc.iterdir():
+        if folder.name.isdecimal():
+            # The process may have ended.
+            with suppress(OSError):
+                found[int(folder.name)] = parse_process((folder / "stat").read_text(errors="replace"))
+    return found
+
+
 def parse_resident(statm: str, page_bytes: int) -> ResidentMemory:
     """Parses the content of /proc/PID/statm."""
     resident, shared = map(int, statm.split()[1:3])
@@ -103,8 +114,7 @@ def combined(group: ContainerResourceUsage, processes: ContainerResourceUsage | 
     """The values of the cgroup, completed with those of its processes."""
     if processes is None:
         return group
-    has_memory = group.memory_bytes is not None
-    memory = group if has_memory else processes
+    memory = group if group.memory_bytes is not None else processes
     return ContainerResourceUsage(
         at=group.at,
         cpu_nanoseconds=group.cpu_nanoseconds if group.cpu_nanoseconds is not None else processes.cpu_nanoseconds,
@@ -134,7 +144,7 @@ class UsageReader:
 
     def __init__(self, *, cgroups: AvailableCgroups, proc: Path = Path("/proc")) -> None:
         self._cgroups, self._proc = cgroups, proc
-        # CPU time that gets lost, as of a child without a waiting parent, must not make the sum smaller.
+        # The kernel loses the CPU time of children that are not waited for; the sum must not decrease.
         self._before: dict[str, ContainerResourceUsage] = {}
 
     def read(self, supervisors: Mapping[str, ProcessIdentity], at: datetime) -> dict[str, ContainerResourceUsage]:
@@ -162,7 +172,7 @@ class UsageReader:
     def _from_processes(
         self, supervisors: Mapping[str, ProcessIdentity], at: datetime
     ) -> dict[str, ContainerResourceUsage]:
-        processes = self._processes()
+        processes = read_processes(self._proc)
         alive = {id: one.pid for id, one in supervisors.items() if _is_there(one, processes)}
         below = members(processes, alive.values())
         usages: dict[str, ContainerResourceUsage] = {}
@@ -172,15 +182,6 @@ class UsageReader:
             most = max(used, (before.cpu_nanoseconds or 0) if before is not None else 0)
             usages[id] = processes_usage(most, self._residents(below[pid]), at)
         return usages
-
-    def _processes(self) -> dict[int, ProcessStat]:
-        found: dict[int, ProcessStat] = {}
-        for folder in self._proc.iterdir():
-            if folder.name.isdecimal():
-                # The process may have ended.
-                with suppress(OSError):
-                    found[int(folder.name)] = parse_process((folder / "stat").read_text(errors="replace"))
-        return found
 
     def _residents(self, pids: Iterable[int]) -> list[ResidentMemory]:
         found: list[ResidentMemory] = []

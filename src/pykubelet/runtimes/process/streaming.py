@@ -20,8 +20,6 @@ from pykubelet.runtimes.protocol import RuntimeFailure
 _BLOCK_BYTES = 64 * 1024
 # Data written to a terminal arrives at the other end a moment later.
 _LATE_SECONDS = 0.1
-
-
 # How far an attached client may lag before the shim drops it; the largest pipe for ordinary users.
 _VIEWER_BYTES = 1024 * 1024
 _KILLED = 137

@@ -10,11 +10,10 @@ from pykubelet.api.generated.core import Pod, PodStatus, ResourceRequirements
 from pykubelet.runtimes.cri.host import CGROUPFS, SYSTEMD, CriHost, page_size_name, pod_cgroup
 from pykubelet.runtimes.cri.resources import (
     container_resources,
-    cpu_quota,
-    cpu_shares,
     sandbox_overhead,
     sandbox_resources,
 )
+from pykubelet.runtimes.qos import cpu_quota, cpu_shares
 from pykubelet.testing import build
 
 MACHINE = CriHost(memory_bytes=2**30)

@@ -29,7 +29,7 @@ ENDED = ContainerExitRecord(exit_code=3, reason="Error", finished_at=1_767_323_0
 def facts(id: str = "c1", *, pod: str = "web", sandbox: str = "s1", attempt: int = 0) -> ContainerRecord:
     return ContainerRecord(
         id=id,
-        pod=ProcessPodRecord(uid=f"uid-{pod}", namespace="default", name=pod),
+        pod=ProcessPodRecord(uid=PodUid(f"uid-{pod}"), namespace="default", name=pod),
         sandbox_id=sandbox,
         name="main",
         attempt=attempt,
@@ -47,7 +47,7 @@ def sandbox(
 ) -> SandboxRecord:
     return SandboxRecord(
         id=id,
-        pod=ProcessPodRecord(uid=f"uid-{pod}", namespace="default", name=pod),
+        pod=ProcessPodRecord(uid=PodUid(f"uid-{pod}"), namespace="default", name=pod),
         attempt=attempt,
         created_at=NOW,
         boot_id=boot,

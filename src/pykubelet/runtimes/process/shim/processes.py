@@ -71,7 +71,7 @@ def children() -> list[int]:
             return [int(number) for number in file.read().split()]
     except FileNotFoundError:
         # Some kernels are built without this file.
-        return [pid for pid in _all_processes() if _parent(pid) == me]
+        return [pid for pid in _all_processes() if _stat_number(pid, 1) == me]
 
 
 def kill_children() -> None:
@@ -106,9 +106,10 @@ def _all_processes() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _parent(pid: int) -> int:
+def _stat_number(pid: int, index: int) -> int:
+    """A field of `stat_fields`; 0 if the process is gone."""
     try:
-        return int(stat_fields(pid)[1])
+        return int(stat_fields(pid)[index])
     except ProcessLookupError:
         return 0
 
@@ -118,14 +119,7 @@ def session_members(session: int, leader_start_ticks: int) -> list[int]:
     with suppress(ProcessLookupError):
         if int(stat_fields(session)[19]) != leader_start_ticks:
             return []
-    return [pid for pid in _all_processes() if _session(pid) == session]
-
-
-def _session(pid: int) -> int:
-    try:
-        return int(stat_fields(pid)[3])
-    except ProcessLookupError:
-        return 0
+    return [pid for pid in _all_processes() if _stat_number(pid, 3) == session]
 
 
 def make_cgroups(groups: Sequence[Mapping[str, Any]]) -> None:

@@ -32,20 +32,16 @@ class ProgramStarter(Protocol):
 class ShimExec:
     """A running exec command and its connection."""
 
-    def __init__(self, pid: int, failures: int, answer: Callable[[dict[str, Any]], None]) -> None:
-        self.pid, self._failures, self._answer = pid, failures, answer
+    def __init__(self, failures: int, answer: Callable[[dict[str, Any]], None]) -> None:
+        """`failures` is the error pipe; readable once it is known whether the program runs."""
+        self.failures, self._answer = failures, answer
         self._is_settled = False
-
-    @property
-    def failures(self) -> int:
-        """The error pipe; readable once it is known whether the program runs."""
-        return self._failures
 
     def settle(self) -> bool:
         """Report whether the program runs, if that is known yet."""
         if not self._is_settled:
             try:
-                failure = os.read(self._failures, 4096)
+                failure = os.read(self.failures, 4096)
             except BlockingIOError:
                 return False
             self._is_settled = True
@@ -55,7 +51,7 @@ class ShimExec:
     def end(self, exit_code: int) -> None:
         """Report the end of the program."""
         self.settle()
-        os.close(self._failures)
+        os.close(self.failures)
         self._answer({"exit_code": exit_code})
 
 
@@ -142,7 +138,7 @@ class ShimServer:
             return
         finally:
             _close_all(files)
-        command = ShimExec(pid, failures, lambda answer: self._report(connection, answer))
+        command = ShimExec(failures, lambda answer: self._report(connection, answer))
         self._commands[pid] = command
         self._selector.register(failures, selectors.EVENT_READ, lambda: self._settle(command))
         self._listen_to(connection, lambda: self._check_command(connection, pid))

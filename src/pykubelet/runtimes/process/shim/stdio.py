@@ -62,9 +62,10 @@ class Stdio:
 
     def _give_to(self, user: Mapping[str, Any] | None) -> None:
         # Programs may open /dev/stdout or their terminal by name, for which they must own it.
-        for file in set(self.files) if user is not None else ():
-            with suppress(OSError):
-                os.fchown(file, user["uid"] if user else -1, -1)
+        if user is not None:
+            for file in set(self.files):
+                with suppress(OSError):
+                    os.fchown(file, user["uid"], -1)
 
     def release(self) -> None:
         """Close our copies of the container's ends."""
@@ -121,7 +122,7 @@ class Stdio:
 class StdinFeed:
     """Copies input from one file to another, as fast as it is read."""
 
-    def __init__(self, selector: selectors.BaseSelector, source: int, target: int, on_end: Any) -> None:
+    def __init__(self, selector: selectors.BaseSelector, source: int, target: int, on_end: Callable[[], None]) -> None:
         self._selector, self._source, self._target, self._on_end = selector, source, target, on_end
         self._rest = b""
         os.set_blocking(source, False)

@@ -82,9 +82,8 @@ def supervise(folder: str, report: socket.socket) -> Never:
         supervisor.run()
     except BaseException as error:  # noqa: BLE001  the container must not continue without its shim
         kill_children()
-        record = _exit_record(255, "Unknown", f"the container shim failed: {error!r}")
         # Unless there is an exit record already.
-        wire.create_file("exit.json", record)
+        wire.create_file("exit.json", _exit_record(255, "Unknown", f"the container shim failed: {error!r}"))
     os._exit(0)
 
 

@@ -140,13 +140,11 @@ class _ViewBuilder:
             raise ImpossibleView(f"{mount.host_path} does not exist")
         here, missing = self._walk(mount.container_path)
         if here == "/" and not missing:
-            raise ImpossibleView(f"{mount.container_path} is the root, and nothing can be mounted over all there is")
+            raise ImpossibleView(f"{mount.container_path} is the root, where nothing can be mounted")
         if not missing:
             found = self._kind(here)
             if (found == FOLDER) != (source == FOLDER):
-                raise ImpossibleView(
-                    f"{mount.container_path} is a {found}, and what is to be mounted there is a {source}"
-                )
+                raise ImpossibleView(f"{mount.container_path} is a {found}, so a {source} cannot be mounted there")
             self._mounted[here] = mount
             return _MountPoint((), here, is_missing=False)
         volume = self._volume(here)
@@ -178,7 +176,7 @@ class _ViewBuilder:
             if kind == NOTHING:
                 missing = [name, *reversed(names)]
                 if ".." in missing:
-                    raise ImpossibleView(f"{path} leads back from what does not exist")
+                    raise ImpossibleView(f"{path} has .. after a name that does not exist")
                 return here, missing
             if kind == LINK:
                 links += 1
@@ -216,7 +214,7 @@ def _rebuild(folder: str, disk: HostFiles) -> list[ViewStep]:
     """Rebuilds a directory in memory with the content of the real one."""
     names = [name for name in disk.names(folder) if folder != "/dev" or name in _DEVICES]
     if len(names) > _MAX_NAMES:
-        raise ImpossibleView(f"{folder} holds too much to add a mount point to it")
+        raise ImpossibleView(f"{folder} has too many entries to add a mount point")
     steps = [ViewStep("memory", folder, folder)]
     for name in names:
         path = posixpath.join(folder, name)
