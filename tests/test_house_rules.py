@@ -1,152 +1,149 @@
-"""Rules about the shape of the code: sizes, folders, names, docstrings, Protocols, confined technologies, cycles."""
+"""The rules of `support/house_rules.py` hold for every module, and each of them can fail."""
 
-import ast
 import re
-from collections.abc import Iterator
-from functools import cache
+import tomllib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+import house_rules
+from house_rules import FILE_RULES, Layers, Source
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/pykubelet"
-
-FILES = sorted(path for path in SOURCE.rglob("*.py") if "generated" not in path.parts)
-TEST_FILES = sorted((ROOT / "tests").rglob("*.py"))
-BANNED_NAMES = {"utils", "util", "helpers", "common", "misc", "base", "core", "impl", "stuff"}
-
-# Folders with one file per kind or per command may hold more than twenty.
-ONE_FILE_EACH = {SOURCE / "kinds", SOURCE / "cli"}
-# Words that marked the old dialect: metaphors and relative clauses where a noun or a verb of Kubernetes belongs.
-OLD_WORDS = re.compile(
-    r"\b(nobody|whoever|whatsoever|how-manieth|turned away|the door|complaints?|wishes|strangers?|the truth about)\b",
-    re.IGNORECASE,
-)
+SOURCES = [
+    Source(str(path.relative_to(SOURCE)), path.read_text())
+    for path in sorted(SOURCE.rglob("*.py"))
+    if "generated" not in path.parts
+]
+TESTS = [Source(str(path.relative_to(ROOT)), path.read_text()) for path in sorted((ROOT / "tests").rglob("*.py"))]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 
 
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
-def classes(path: Path) -> Iterator[ast.ClassDef]:
-    return (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef))
-
-
-def length(node: ast.stmt) -> int:
-    return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
-def is_module(name: str) -> bool:
-    path = ROOT / "src" / name.replace(".", "/")
-    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
-
-
-def asserting(path: Path) -> set[str]:
-    """The functions of a test file that assert something, themselves or through another one of the file."""
-    bodies = {function.name: ast.unparse(function) for function in functions(path)}
-    found = {name for name, body in bodies.items() if re.search(r"\bassert|raises\(|wait_for\(", body)}
-    for _ in bodies:
-        found |= {name for name, body in bodies.items() if any(f"{known}(" in body for known in found)}
-    return found
-
-
-def imported(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            # Importing a module from its package is not importing what the package's __init__ offers.
-            found |= names if all(is_module(name) for name in names) else {node.module, *names}
-    return found
-
-
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_module_is_small_named_and_says_its_job(path: Path) -> None:
-    """At most 500 lines, no vague name, a docstring whose first line fits on one line."""
-    text = path.read_text()
-    assert text.count("\n") <= 500
-    assert not BANNED_NAMES & set(path.relative_to(SOURCE).with_suffix("").parts)
-    docstring = ast.get_docstring(tree_of(path)) or ""
-    first = docstring.partition("\n")[0]
-    assert first.endswith((".", ":")), "the docstring's first line states the module's job"
-    assert len(first) <= 100
-    assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
-
-
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_functions_and_classes_are_small(path: Path) -> None:
-    """Functions up to 50 lines, classes up to 300, Protocols up to 7 methods, constructors up to 8 collaborators."""
-    assert [f.name for f in functions(path) if length(f) > 50] == []
-    for found in classes(path):
-        methods = [node for node in found.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        assert length(found) <= 300, found.name
-        if any("Protocol" in ast.unparse(parent) for parent in found.bases):
-            assert len(methods) <= 7, found.name
-        for method in methods:
-            if method.name == "__init__":
-                assert len(method.args.args) + len(method.args.kwonlyargs) - 1 <= 8, found.name
-
-
-@pytest.mark.parametrize("path", TEST_FILES, ids=name_of)
-def test_test_functions_are_readable(path: Path) -> None:
-    """A test up to 60 lines; every test asserts something or expects an error."""
-    assert [function.name for function in functions(path) if length(function) > 60] == []
-    tests = {function.name for function in functions(path) if function.name.startswith("test_")}
-    assert tests - asserting(path) == set(), "asserts nothing"
-
-
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_no_loose_tasks_and_no_deep_copies(path: Path) -> None:
-    """Tasks belong to a group or a supervisor; frozen values are shared, not copied."""
-    text = path.read_text()
-    assert "copy.deepcopy" not in text
-    if path.parent.name != "aio":
-        assert "asyncio.create_task" not in text
-        assert "ensure_future" not in text
-
-
-def test_subprocess_is_confined() -> None:
-    """Only the exec credential plugin and the process runtime start processes, and only shims fork."""
-    users = [
-        name_of(path) for path in FILES if "create_subprocess" in path.read_text() or "subprocess" in imported(path)
+def layers() -> list[Layers]:
+    """The layers that import-linter checks, with the rank of each part from the top."""
+    return [
+        (
+            contract["containers"][0],
+            {name.strip("() "): rank for rank, row in enumerate(contract["layers"]) for name in re.split("[|:]", row)},
+        )
+        for contract in CONTRACTS
+        if contract["type"] == "layers"
     ]
-    assert users == ["src/pykubelet/client/exec_plugin.py", "src/pykubelet/runtimes/process/shims.py"]
-    forks = [path for path in FILES if re.search(r"\bos\.(fork|exec|posix_spawn|system|popen)", path.read_text())]
-    assert {path.parent for path in forks} == {SOURCE / "runtimes/process/shim"}
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if "msgspec" in imported(path)], ids=name_of)
-def test_types_are_registered_before_they_are_decoded(path: Path) -> None:
-    """msgspec crashes if two threads first use a type at once, so each goes through `aio.msgspec_types`."""
-    calls = [ast.unparse(node) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
-    typed = [call for call in calls if re.match(r"msgspec\.(convert|\w+\.decode)\(.*", call) and "," in call]
-    assert [call for call in typed if "register_type(" not in call] == []
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.path)
+def test_module_keeps_the_rules(source: Source) -> None:
+    """Sizes, names, docstrings, plain words, tasks, decoding."""
+    assert [problem for rule in FILE_RULES for problem in rule(source)] == []
+
+
+@pytest.mark.parametrize("source", TESTS, ids=lambda source: source.path)
+def test_test_functions_are_readable(source: Source) -> None:
+    """A test is up to 60 lines long and asserts something or expects an error."""
+    assert house_rules.test_problems(source) == []
 
 
 def test_modules_import_each_other_without_cycles() -> None:
     """The import graph of the package has no cycle."""
-    modules = {".".join(("pykubelet", *p.relative_to(SOURCE).with_suffix("").parts)): p for p in FILES}
-    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
-    graph = {name: {m for m in imported(path) if m in modules and m != name} for name, path in modules.items()}
-    done: set[str] = set()
+    assert house_rules.cycles(SOURCES) == []
 
-    def visit(name: str, trail: tuple[str, ...]) -> None:
-        assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
-        if name not in done:
-            for other in sorted(graph[name]):
-                visit(other, (*trail, name))
-            done.add(name)
 
-    for name in graph:
-        visit(name, ())
+def test_folders_are_small() -> None:
+    """At most 20 modules; `kinds/` and `cli/` have one file per kind and per command."""
+    assert house_rules.crowded_folders(SOURCES) == []
+
+
+def test_class_names_are_unique() -> None:
+    """A name stands for one thing in the whole project."""
+    assert house_rules.repeated_class_names(SOURCES) == []
+
+
+def test_protocols_are_boundaries() -> None:
+    """Protocols have two implementations, or stand at an outer boundary, or are one callback upward."""
+    assert house_rules.needless_protocols(SOURCES, layers()) == []
+
+
+def test_subprocess_is_confined() -> None:
+    """Only the exec credential plugin and the process runtime start processes, and only shims fork."""
+    starts = [
+        one.path
+        for one in SOURCES
+        if re.search(r"create_subprocess|^\s*(import|from) subprocess", one.text, re.MULTILINE)
+    ]
+    assert starts == ["client/exec_plugin.py", "runtimes/process/shims.py"]
+    forks = {
+        one.path.rpartition("/")[0]
+        for one in SOURCES
+        if re.search(r"\bos\.(fork|exec|posix_spawn|system|popen)", one.text)
+    }
+    assert forks == {"runtimes/process/shim"}
+
+
+def test_every_runtime_is_protected() -> None:
+    """A new runtime is imported by app.runtimes alone from its first day."""
+    contract = next(one for one in CONTRACTS if one["type"] == "protected")
+    folders = {path.parent.name for path in (SOURCE / "runtimes").glob("*/__init__.py")}
+    assert set(contract["protected_modules"]) == {f"pykubelet.runtimes.{name}" for name in folders}
+
+
+_GOOD = '"""A module that keeps every rule."""\n'
+_BROKEN: list[tuple[Callable[[Source], list[str]], str, str]] = [
+    (house_rules.module_problems, "a/b.py", _GOOD + "x = 1\n" * 500),
+    (house_rules.module_problems, "a/utils.py", _GOOD),
+    (house_rules.module_problems, "a/b.py", "x = 1\n"),
+    (house_rules.module_problems, "a/b.py", _GOOD + "# TODO\n"),
+    (house_rules.size_problems, "a/b.py", "def f():\n" + "    x = 1\n" * 50),
+    (house_rules.size_problems, "a/b.py", "class A:\n" + "    x = 1\n" * 300),
+    (
+        house_rules.size_problems,
+        "a/b.py",
+        "class A(Protocol):\n" + "".join(f"    def m{i}(self): ...\n" for i in range(8)),
+    ),
+    (house_rules.size_problems, "a/b.py", "class A:\n    def __init__(self, *, a, b, c, d, e, f, g, h, i): ...\n"),
+    (house_rules.prose_problems, "a/b.py", 'def f():\n    """The state."""\n'),
+    (house_rules.prose_problems, "a/b.py", _GOOD + "x = 1  # nobody needs it\n"),
+    (house_rules.prose_problems, "a/b.py", 'def f():\n    """Tells whoever asked for the state."""\n'),
+    (house_rules.task_problems, "a/b.py", "copy.deepcopy(x)\n"),
+    (house_rules.task_problems, "a/b.py", "asyncio.create_task(x)\n"),
+    (house_rules.decoding_problems, "a/b.py", "msgspec.json.decode(text, type=Pod)\n"),
+    (house_rules.test_problems, "a/test_b.py", "def test_nothing():\n    f()\n"),
+    (house_rules.test_problems, "a/test_b.py", "def test_much():\n" + "    assert x\n" * 60),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), _BROKEN, ids=lambda value: getattr(value, "__name__", None))
+def test_rule_about_a_module_can_fail(rule: Callable[[Source], list[str]], path: str, text: str) -> None:
+    """A rule that cannot fail guards nothing."""
+    assert rule(Source(path, text)) != []
+    assert rule(Source("a/b.py", _GOOD)) == []
+
+
+_PROTOCOL = "class Cat(Protocol):\n    def purr(self): ...\n"
+_CLASS = "class Tom:\n    def purr(self): ...\n"
+
+
+@pytest.mark.parametrize(
+    ("rule", "texts"),
+    [
+        (house_rules.cycles, {"a.py": "import pykubelet.b\n", "b.py": "import pykubelet.a\n"}),
+        (house_rules.crowded_folders, {f"a/b{i}.py": "" for i in range(21)}),
+        (house_rules.repeated_class_names, {"a.py": "class A: ...\n", "b.py": "class A: ...\n"}),
+        (house_rules.needless_protocols, {"a.py": _PROTOCOL, "b.py": _CLASS}),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_rule_about_the_whole_can_fail(rule: Callable[[Sequence[Source]], list[str]], texts: dict[str, str]) -> None:
+    """Each of them is shown a project that breaks it, and one that does not."""
+    assert rule([Source(path, text) for path, text in texts.items()]) != []
+    assert rule([Source("a.py", _GOOD)]) == []
+
+
+def test_protocol_may_be_an_upward_callback() -> None:
+    """Its one class stands above, imports it, and is handed down."""
+    sources = [Source("a.py", _PROTOCOL), Source("b.py", "from pykubelet.a import Cat\n" + _CLASS)]
+    assert house_rules.needless_protocols(sources) == []
+    apart = [Source("low/a.py", _PROTOCOL), Source("high/b.py", _CLASS)]
+    assert house_rules.needless_protocols(apart, [("pykubelet", {"high": 0, "low": 1})]) == []
+    assert house_rules.needless_protocols(apart, [("pykubelet", {"high": 1, "low": 0})]) != []
