@@ -21,7 +21,7 @@ LIMITS = {
     "class_names_used_twice": ("<=", 20),
     "short_docstrings": ("<=", 0),
     "biggest_folder": ("<=", 20),
-    "protocols_per_module": ("<=", 0.15),
+    "protocols_per_module": ("<=", 0.17),
     "one_importer_siblings_per_module": ("<=", 0.06),
     "static_pod_modules_of_the_node": ("<=", 80),
     "patch_modules": ("<=", 60),
@@ -65,7 +65,10 @@ def short_docstrings(path: Path) -> list[str]:
 
 
 def one_importer_siblings(files: list[Path]) -> list[str]:
-    """Modules that one module of their own folder imports and nothing else, where both fit into one file."""
+    """Modules that one module of their own folder imports and nothing else, where both fit into one file.
+
+    A kind that only the registry imports, or a command that only `main` names, has its own file by design.
+    """
     paths = {module_name(path): path for path in files}
     importers: dict[str, set[str]] = {name: set() for name in paths}
     for name, path in paths.items():
@@ -76,6 +79,7 @@ def one_importer_siblings(files: list[Path]) -> list[str]:
         name
         for name, users in importers.items()
         if len(users) == 1
+        and paths[name].parent.name not in ONE_FILE_EACH
         and (user := next(iter(users))).rpartition(".")[0] == name.rpartition(".")[0]
         and lines[name] + lines[user] <= 500
     ]

@@ -1,0 +1,34 @@
+"""The tours name the hops of a real run: each place in a numbered step is entered, and the steps come in this order."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from trace_path import PATHS  # noqa: E402  a tool, not a package
+
+TOURS = {"path-of-a-pod.md": "static-pod", "path-of-a-request.md": "patch", "path-of-a-deployment.md": "deployment"}
+_STEP = re.compile(r"^\d+\. .*?(?=^\d+\. |^\S(?!\d*\. )|\Z)", re.MULTILINE | re.DOTALL)
+_PLACE = re.compile(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py): ([A-Za-z_.0-9]+)`")
+
+
+def steps(text: str) -> list[list[tuple[str, str]]]:
+    """The places that each numbered step names."""
+    return [_PLACE.findall(step) for step in _STEP.findall(text)]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("tour", TOURS)
+def test_tour_follows_a_traced_run(tour: str) -> None:
+    """A hop that is not taken, or taken earlier than the tour says, makes this fail."""
+    found = steps((ROOT / "docs" / tour).read_text())
+    assert len(found) >= 5
+    assert [number for number, places in enumerate(found, 1) if not places] == [], "each step names a place"
+    entered = {place: index for index, place in enumerate(PATHS[TOURS[tour]]())}
+    assert [place for places in found for place in places if place not in entered] == []
+    firsts = [entered[places[0]] for places in found]
+    assert firsts == sorted(firsts), "steps in the order in which they happen"
