@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -104,7 +104,7 @@ class Program:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait(_SECONDS)
+        self._process.communicate(timeout=_SECONDS)
 
 
 class Api:
@@ -121,6 +121,9 @@ class Api:
             context.load_cert_chain(pem.name)
         place = urlsplit(cluster["server"])
         self._connection = http.client.HTTPSConnection(place.hostname or "", place.port, context=context)
+
+    def close(self) -> None:
+        self._connection.close()
 
     def ask(self, method: str, path: str, body: object = None, content: str = "application/json") -> dict[str, Any]:
         self._connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": content})
@@ -163,11 +166,11 @@ def _pod(name: str) -> dict[str, Any]:
 
 def static_pod() -> list[tuple[str, str]]:
     """What a node runs from the rename of a manifest into its folder until the mirror pod is Ready."""
-    with programs() as (folder, start):
+    with ExitStack() as stack, programs() as (folder, start):
         data, manifests = folder / "data", folder / "manifests"
         manifests.mkdir()
         start("apiserver", "--data-dir", str(data), "--port", "0").until_ready()
-        api = Api(data / "admin.kubeconfig")
+        api = stack.enter_context(closing(Api(data / "admin.kubeconfig")))
         places = ("--kubeconfig", str(data / "admin.kubeconfig"), "--manifests", str(manifests), "--port", "0")
         options = ("--runtime", "sim", "--node-name", "n1", "--root-dir", str(folder / "root"))
         node = start("node", *places, *options, traced=True)
@@ -186,10 +189,10 @@ def static_pod() -> list[tuple[str, str]]:
 
 def patch() -> list[tuple[str, str]]:
     """What the API server runs for a strategic merge patch of a pod."""
-    with programs() as (folder, start):
+    with ExitStack() as stack, programs() as (folder, start):
         server = start("apiserver", "--data-dir", str(folder / "data"), "--port", "0", traced=True)
         server.until_ready()
-        api = Api(folder / "data/admin.kubeconfig")
+        api = stack.enter_context(closing(Api(folder / "data/admin.kubeconfig")))
         pods = "/api/v1/namespaces/default/pods"
         for name in ("first", "second"):
             assert api.ask("POST", pods, _pod(name))["kind"] == "Pod"
@@ -209,10 +212,13 @@ def patch() -> list[tuple[str, str]]:
 
 def deployment() -> list[tuple[str, str]]:
     """What the controllers run from a new template of a Deployment until all its pods are new and ready."""
-    with programs() as (folder, start):
+    with ExitStack() as stack, programs() as (folder, start):
         data = folder / "data"
         start("apiserver", "--data-dir", str(data), "--port", "0").until_ready()
-        api, config = Api(data / "admin.kubeconfig"), ("--kubeconfig", str(data / "admin.kubeconfig"))
+        api, config = (
+            stack.enter_context(closing(Api(data / "admin.kubeconfig"))),
+            ("--kubeconfig", str(data / "admin.kubeconfig")),
+        )
         options = ("--runtime", "sim", "--node-name", "n1", "--root-dir", str(folder / "root"), "--port", "0")
         start("node", *config, *options).until_ready()
         controllers = start("controllers", *config, traced=True)
