@@ -211,7 +211,5 @@ def from_status(status: Any, code: int, *, retry_after_seconds: float | None = N
         kind = _BY_CODE.get(code, InternalError if code >= 500 else BadRequest)
     message = str(document.get("message") or f"the server answered {code}")
     return kind(
-        message,
-        details=details if isinstance(details, dict) else None,
-        retry_after_seconds=retry_after_seconds,
+        message, details=details if isinstance(details, dict) else None, retry_after_seconds=retry_after_seconds
     )

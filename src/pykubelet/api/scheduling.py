@@ -12,14 +12,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from pykubelet.api.generated.core import (
-    Node,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    PodSpec,
-    Taint,
-    Toleration,
-)
+from pykubelet.api.generated.core import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
 from pykubelet.api.labels import Operator, Selector, SelectorError, requirement, selector_from_labels
 
 NODE_NAME_FIELD = "metadata.name"

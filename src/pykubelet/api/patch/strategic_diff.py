@@ -15,11 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.api.go_print import ABSENT, go_text, json_equal
-from pykubelet.api.patch.errors import (
-    ConflictError,
-    MalformedPatchError,
-    UnknownFieldError,
-)
+from pykubelet.api.patch.errors import ConflictError, MalformedPatchError, UnknownFieldError
 from pykubelet.api.patch.meta import Definition, PatchMeta, TypeSchema, type_schema
 from pykubelet.api.patch.strategic_apply import (
     DELETE_FROM_LIST,

@@ -24,13 +24,7 @@ from pykubelet.kinds.kind import Strategy, Warnings
 from pykubelet.kinds.metadata import generic_metadata_errors, metadata_update_errors
 
 _BLOCKING = frozenset(
-    {
-        ErrorType.NOT_SUPPORTED,
-        ErrorType.REQUIRED,
-        ErrorType.TOO_LONG,
-        ErrorType.TOO_MANY,
-        ErrorType.TYPE_INVALID,
-    }
+    {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID}
 )
 _RULES_NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "

@@ -127,11 +127,7 @@ _WORDS = "as break const continue else false for function if import in let loop 
 RESERVED = frozenset((*_WORDS.split(), "var", "void", "while"))
 """Reserved words, which cannot be identifiers."""
 _RELATIONS = {"<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", "!=": "_!=_", "in": "@in"}
-_BINARY = (
-    _RELATIONS,
-    {"+": "_+_", "-": "_-_"},
-    {"*": "_*_", "/": "_/_", "%": "_%_"},
-)
+_BINARY = (_RELATIONS, {"+": "_+_", "-": "_-_"}, {"*": "_*_", "/": "_/_", "%": "_%_"})
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _NUMBERS = frozenset({"int", "float"})
 _LITERALS = _NUMBERS | {"uint", "string", "bytes"}
