@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.quantity import MAX_INT64, int64_problem, parse_int64
-from pykubelet.api.times import is_time_zone, time_zone
+from pykubelet.api.times import DURATION_UNITS, is_time_zone, time_zone
 
 _DESCRIPTORS = {
     "@yearly": "0 0 1 1 *",
@@ -29,18 +29,6 @@ _DESCRIPTORS = {
 _EVERY = "@every "
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_SECOND = 10**9
-_UNITS = {
-    "ns": 1,
-    "us": 1000,
-    "µs": 1000,
-    "μs": 1000,
-    "ms": 10**6,
-    "s": _SECOND,
-    "m": 60 * _SECOND,
-    "h": 3600 * _SECOND,
-}
-"""Nanoseconds per unit."""
 _DURATION_PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 
 
@@ -84,7 +72,7 @@ Schedule: TypeAlias = CalendarSchedule | IntervalSchedule
 
 
 def schedule_problem(text: str) -> str | None:
-    """Returns the error message for an invalid schedule; empty if valid."""
+    """Returns the error message for an invalid schedule; None if valid."""
     try:
         parse_schedule(text)
     except ScheduleError as error:
@@ -121,7 +109,7 @@ def _interval(text: str) -> IntervalSchedule:
         nanoseconds = _duration(text.removeprefix(_EVERY))
     except ScheduleError as error:
         raise ScheduleError(f"failed to parse duration {text}: {error}") from error
-    return IntervalSchedule(max(1, nanoseconds // _SECOND))
+    return IntervalSchedule(max(1, nanoseconds // DURATION_UNITS["s"]))
 
 
 def _field(text: str, bounds: _Bounds) -> tuple[frozenset[int], bool]:
@@ -191,10 +179,10 @@ def _duration(text: str) -> int:
             raise ScheduleError(wrong)
         if not unit:
             raise ScheduleError(f"time: missing unit in duration {go_quote(text)}")
-        if unit not in _UNITS:
+        if unit not in DURATION_UNITS:
             raise ScheduleError(f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}")
         digits = fraction[1:]
-        total += int(whole + digits or "0") * _UNITS[unit] // 10 ** len(digits)
+        total += int(whole + digits or "0") * DURATION_UNITS[unit] // 10 ** len(digits)
         if total > MAX_INT64:
             raise ScheduleError(wrong)
         rest = rest[match.end() :]

@@ -39,8 +39,7 @@ class ApiError(Exception):
     @property
     def causes(self) -> Sequence[Document]:
         """The causes in the Status, each with reason, message and field."""
-        causes: Sequence[Document] = self.details.get("causes") or ()
-        return causes
+        return self.details.get("causes") or ()
 
     def has_cause(self, reason: str) -> bool:
         """Whether a cause has this reason, for example `NamespaceTerminating`."""
@@ -177,26 +176,9 @@ class NotReached(ApiError):
     reason, code, retry = "NotReached", 0, True
 
 
-CLASSES: tuple[type[ApiError], ...] = (
-    BadRequest,
-    Unauthorized,
-    Forbidden,
-    NotFound,
-    MethodNotAllowed,
-    NotAcceptable,
-    AlreadyExists,
-    Conflict,
-    Gone,
-    Expired,
-    TooLarge,
-    UnsupportedMediaType,
-    Invalid,
-    TooManyRequests,
-    InternalError,
-    ServerTimeout,
-    ServiceUnavailable,
-    Timeout,
-)
+_ALL: list[type[ApiError]] = [*ApiError.__subclasses__(), Expired]
+# NotReached, which no server sends, has the code 0.
+CLASSES = tuple(kind for kind in _ALL if kind.code)
 _BY_REASON = {kind.reason: kind for kind in CLASSES}
 # A response without a reason (from a proxy, for example) is classified by its code.
 _BY_CODE = {kind.code: kind for kind in reversed(CLASSES)} | {409: Conflict, 500: InternalError}

@@ -49,6 +49,8 @@ SHORT_ESCAPES = {
     "\\": r"\\",
     '"': r"\"",
 }
+GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+"""White space that Go trims: Python's, without the four ASCII separators."""
 _JSON_ESCAPES = str.maketrans(
     {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
 )

@@ -61,15 +61,12 @@ def go_text(value: Any) -> str:
         return "<nil>"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return _float_text(value) if isinstance(value, float) else str(value)
+    return float_text(value) if isinstance(value, float) else str(value)
 
 
-def _float_text(number: float) -> str:
-    """Formats a float with the fewest digits; with an exponent from 1e+06 and below 1e-04."""
-    sign, digits, _ = Decimal(repr(number)).normalize().as_tuple()
-    exponent = Decimal(repr(number)).adjusted() if number else 0
-    if -4 <= exponent < 6:
-        return f"{Decimal(repr(number)).normalize():f}"
-    mantissa = "".join(map(str, digits))
-    point = f"{mantissa[0]}.{mantissa[1:]}" if len(mantissa) > 1 else mantissa
-    return f"{'-' if sign else ''}{point}e{exponent:+03d}"
+def float_text(number: float) -> str:
+    """Formats a float with the fewest digits; with an exponent below 1e-04 and from 1e+06."""
+    if number == 0 or 1e-4 <= abs(number) < 1e6:
+        return repr(number).removesuffix(".0")
+    digits, _, exponent = f"{Decimal(repr(number)).normalize():e}".partition("e")
+    return f"{digits}e{int(exponent):+03d}"

@@ -43,7 +43,7 @@ _EXACT = frozenset({Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.NOT_EQUALS
 _UNARY = frozenset({Operator.EXISTS, Operator.DOES_NOT_EXIST})
 _COMPARISONS = frozenset({Operator.GREATER_THAN, Operator.LESS_THAN})
 _POSITIVE = frozenset({Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS})
-_OBJECT_OPERATORS = {
+OBJECT_OPERATORS = {
     "In": Operator.IN,
     "NotIn": Operator.NOT_IN,
     "Exists": Operator.EXISTS,
@@ -141,7 +141,7 @@ def selector_from_object(label_selector: LabelSelector | None) -> Selector:
         return NOTHING
     requirements = [requirement(key, Operator.EQUALS, (value,)) for key, value in label_selector.match_labels.items()]
     for expression in label_selector.match_expressions:
-        operator = _OBJECT_OPERATORS.get(expression.operator)
+        operator = OBJECT_OPERATORS.get(expression.operator)
         if operator is None:
             raise SelectorError(f"{go_quote(expression.operator)} is not a valid label selector operator")
         requirements.append(requirement(expression.key, operator, expression.values))

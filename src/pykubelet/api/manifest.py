@@ -147,9 +147,7 @@ class _Reading:
     def read(self, value: Any, path: Path, default: tuple[str, str] | None = None) -> None:
         """Adds the object at this path, or the elements of a List, whose kind defaults to `default`."""
         if not isinstance(value, dict):
-            self._findings.append(
-                StrictDecodingError(path, f"expected an object, found {describe_value(value, secret=True)}")
-            )
+            self._report(path, f"expected an object, found {describe_value(value, secret=True)}")
             return
         if default is not None:
             value = {"apiVersion": default[0], "kind": default[1]} | value
@@ -157,9 +155,7 @@ class _Reading:
         if not (api_version and kind):
             return
         if default is not None and default != (api_version, kind):
-            self._findings.append(
-                StrictDecodingError((*path, "kind"), f'expected {default[1]} of "{default[0]}" as in the list')
-            )
+            self._report((*path, "kind"), f'expected {default[1]} of "{default[0]}" as in the list')
         elif _is_list(api_version, kind, value):
             self._read_list(value, path, api_version, kind)
         else:
@@ -179,9 +175,9 @@ class _Reading:
     def _name(self, value: Document, path: Path, key: str) -> str:
         name = value.get(key)
         if name is None or name == "":
-            self._findings.append(StrictDecodingError((*path, key), "required field is missing"))
+            self._report((*path, key), "required field is missing")
         elif not isinstance(name, str):
-            self._findings.append(StrictDecodingError((*path, key), f"expected a string, found {describe_value(name)}"))
+            self._report((*path, key), f"expected a string, found {describe_value(name)}")
         else:
             return name
         return ""
@@ -193,9 +189,7 @@ class _Reading:
         self._add(check_metadata(value, LIST_META), path)
         elements = value.get("items")
         if elements is not None and not isinstance(elements, list):
-            self._findings.append(
-                StrictDecodingError((*path, "items"), f"expected a list, found {describe_value(elements)}")
-            )
+            self._report((*path, "items"), f"expected a list, found {describe_value(elements)}")
             return
         default = None if (api_version, kind) == ("v1", "List") else (api_version, kind.removesuffix("List"))
         for index, element in enumerate(elements or ()):
@@ -206,9 +200,12 @@ class _Reading:
         if definition is not None:
             self._add(check_object(value, definition, secret=kind == "Secret"), path)
         elif mistake := unknown_kind_reason(api_version, kind):
-            self._findings.append(StrictDecodingError((*path, "kind"), mistake))
+            self._report((*path, "kind"), mistake)
         else:
             self._add(check_metadata(value, OBJECT_META), path)
+
+    def _report(self, path: Path, message: str) -> None:
+        self._findings.append(StrictDecodingError(path, message))
 
     def _add(self, findings: list[StrictDecodingError], path: Path) -> None:
         self._findings += [each._replace(path=path + each.path) for each in findings]

@@ -37,7 +37,11 @@ class _Form:
 
     def __init__(self, fields: dict[str, Field]) -> None:
         self._fields = {name: _rule(name, field) for name, field in fields.items()}
-        self._absent = tuple((name, _absent(field)) for name, field in fields.items() if _is_always_there(field))
+        self._absent = tuple(
+            (name, _absent(field))
+            for name, field in fields.items()
+            if field.shape in {"value", "always"} and field.type not in {"array", "map", "any"}
+        )
 
     def written(self, document: Document) -> Document:
         """Converts the known fields of an object and adds those that are always written."""
@@ -101,10 +105,6 @@ def _change(name: str, field: Field) -> _Change | None:
             return lambda value: {key: inner(item) for key, item in value.items()}
         case _:
             return None
-
-
-def _is_always_there(field: Field) -> bool:
-    return field.shape in {"value", "always"} and field.type not in {"array", "map", "any"}
 
 
 def _absent(field: Field) -> Callable[[], Any]:

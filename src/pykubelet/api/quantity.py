@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from pykubelet.api.field_errors import go_quote
+from pykubelet.api.field_errors import GO_SPACE, go_quote
 from pykubelet.api.serializer import Document
 
 MAX_INT64 = 2**63 - 1
@@ -64,10 +64,6 @@ _DECIMAL_SUFFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 1
 _BINARY_SUFFIXES = {1: "Ki", 2: "Mi", 3: "Gi", 4: "Ti", 5: "Pi", 6: "Ei"}
 _DECIMAL_EXPONENTS = {suffix: exponent for exponent, suffix in _DECIMAL_SUFFIXES.items()}
 _BINARY_EXPONENTS = {suffix: 10 * power for power, suffix in _BINARY_SUFFIXES.items()}
-# White space that Go trims: Python's, without the four ASCII separators.
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-
-
 _WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _WRONG_NUMBER = "unable to parse numeric part of quantity"
 _WRONG_SUFFIX = "unable to parse quantity's suffix"
@@ -163,7 +159,7 @@ def quantity_from_json(raw: str) -> Quantity:
         return Quantity()
     if len(raw) >= 2 and raw[0] == raw[-1] == '"':
         raw = raw[1:-1]
-    return parse_quantity(raw.strip(_SPACE))
+    return parse_quantity(raw.strip(GO_SPACE))
 
 
 def quantity_to_json(quantity: Quantity) -> str:
@@ -319,14 +315,15 @@ class QuantityOrPercentage:
 def parse_quantity_or_percentage(text: str) -> QuantityOrPercentage:
     """Parses a quantity or a percentage; raises ValueError."""
     if text.endswith("%"):
-        return QuantityOrPercentage(share=_single(float(text.rstrip("%")) / 100))
+        # Upstream keeps a single; on a large disk messages show the difference.
+        return QuantityOrPercentage(share=single_precision(float(text.rstrip("%")) / 100))
     return QuantityOrPercentage(parse_quantity(text))
 
 
-def _single(number: float) -> float:
-    """Rounds to single precision like upstream; on a large disk messages show the difference."""
-    narrowed: float = struct.unpack("f", struct.pack("f", number))[0]
-    return narrowed
+def single_precision(number: float) -> float:
+    """Rounds to single precision; infinity if out of range."""
+    single: float = struct.unpack("f", struct.pack("f", number))[0]
+    return single
 
 
 _MILLI = -3
@@ -356,5 +353,4 @@ def _read(value: str | float) -> Quantity:
 def _rounded_up(quantity: Quantity) -> Quantity:
     if quantity.scale >= _MILLI:
         return quantity
-    size = -(-abs(quantity.unscaled) // 10 ** (_MILLI - quantity.scale))
-    return Quantity(size if quantity.unscaled > 0 else -size, _MILLI, quantity.format)
+    return Quantity(_shifted_right(quantity.unscaled, _MILLI - quantity.scale), _MILLI, quantity.format)

@@ -13,17 +13,10 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from pykubelet.api.generated.core import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
-from pykubelet.api.labels import Operator, Selector, SelectorError, requirement, selector_from_labels
+from pykubelet.api.labels import OBJECT_OPERATORS, Operator, Selector, SelectorError, requirement, selector_from_labels
 
 NODE_NAME_FIELD = "metadata.name"
-_OPERATORS = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
-    "Gt": Operator.GREATER_THAN,
-    "Lt": Operator.LESS_THAN,
-}
+_OPERATORS = OBJECT_OPERATORS | {"Gt": Operator.GREATER_THAN, "Lt": Operator.LESS_THAN}
 
 
 @dataclass(frozen=True, slots=True)

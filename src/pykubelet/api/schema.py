@@ -85,22 +85,9 @@ OBJECT_META = "meta.v1.ObjectMeta"
 LIST_META = "meta.v1.ListMeta"
 
 # Kinds of Kubernetes' own groups that this server does not store, so the table lacks their fields.
-_UNLISTED_KINDS = frozenset(
-    {
-        "CSIDriver",
-        "CSINode",
-        "CSIStorageCapacity",
-        "ComponentStatus",
-        "HorizontalPodAutoscaler",
-        "IPAddress",
-        "IngressClass",
-        "LeaseCandidate",
-        "LocalSubjectAccessReview",
-        "SelfSubjectReview",
-        "ServiceCIDR",
-        "VolumeAttachment",
-        "VolumeAttributesClass",
-    }
+_UNLISTED_KINDS = (
+    "CSIDriver CSINode CSIStorageCapacity ComponentStatus HorizontalPodAutoscaler IPAddress IngressClass LeaseCandidate "
+    "LocalSubjectAccessReview SelfSubjectReview ServiceCIDR VolumeAttachment VolumeAttributesClass"
 )
 # No misspelled field is longer than the longest field name; comparing costs the square of the length.
 _LONGEST_NAME = 64
@@ -159,7 +146,7 @@ def unknown_kind_reason(api_version: str, kind: str) -> str | None:
     group = _group(api_version)
     known_group = group in {_group(version) for version in versions}
     # Groups of custom resources are domain names.
-    if (not known_group and "." in group) or (known_group and kind in _UNLISTED_KINDS):
+    if (not known_group and "." in group) or (known_group and kind in _UNLISTED_KINDS.split()):
         return None
     elsewhere = sorted(version for version, known in _by_kind() if known == kind)
     if elsewhere:

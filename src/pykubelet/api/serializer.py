@@ -49,12 +49,19 @@ def from_document(document: Any, kind: type[T]) -> T:
 
 
 def without_nulls(value: Any) -> Any:
-    """Removes null fields at any depth."""
+    """Removes null fields at any depth; null list items stay."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value
+
+
+def copied(value: Any) -> Any:
+    """Copies dicts and lists at any depth."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
 
 
 def encode(value: Any) -> bytes:

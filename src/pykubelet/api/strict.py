@@ -22,36 +22,13 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
 # Fields that Go holds in 64 bits; the schema table has no column for the format.
-WIDE_INTEGERS = frozenset(
-    {
-        "activeDeadlineSeconds",
-        "capacity",
-        "deletionGracePeriodSeconds",
-        "expirationSeconds",
-        "fsGroup",
-        "generation",
-        "gid",
-        "gracePeriodSeconds",
-        "maxItems",
-        "maxLength",
-        "maxProperties",
-        "minItems",
-        "minLength",
-        "minProperties",
-        "observedGeneration",
-        "remainingItemCount",
-        "revision",
-        "runAsGroup",
-        "runAsUser",
-        "seconds",
-        "sizeBytes",
-        "startingDeadlineSeconds",
-        "supplementalGroups",
-        "terminationGracePeriodSeconds",
-        "tolerationSeconds",
-        "uid",
-    }
+_WIDE_INTEGERS = (
+    "activeDeadlineSeconds capacity deletionGracePeriodSeconds expirationSeconds fsGroup generation gid "
+    "gracePeriodSeconds maxItems maxLength maxProperties minItems minLength minProperties observedGeneration "
+    "remainingItemCount revision runAsGroup runAsUser seconds sizeBytes startingDeadlineSeconds supplementalGroups "
+    "terminationGracePeriodSeconds tolerationSeconds uid"
 )
+WIDE_INTEGERS = frozenset(_WIDE_INTEGERS.split())
 _LONGEST_SHOWN = 40
 
 _EXPECTED: Final = {
@@ -68,6 +45,7 @@ _EXPECTED: Final = {
     "int-or-string": "an integer or a string",
 }
 
+_PLAIN_TYPES: Final = {"string": (str,), "boolean": (bool,), "number": (int, float)}
 _EMPTY_SCALARS: Final = {"string": "", "bytes": "", "quantity": "0", "integer": 0}
 
 
@@ -127,12 +105,10 @@ class _StrictCheck:
         self._secret = secret
         self._definitions = definitions()
         self._checks: dict[str, Callable[[Any, Field, _Trail], Any]] = {
-            "string": self._string,
+            **dict.fromkeys(_PLAIN_TYPES, self._plain),
             "integer": self._integer,
-            "boolean": self._boolean,
-            "number": self._number,
-            "array": self._array,
-            "map": self._map,
+            "array": self._collection,
+            "map": self._collection,
             "ref": self._ref,
             "bytes": self._bytes,
             "time": self._time,
@@ -166,19 +142,13 @@ class _StrictCheck:
         self._report(trail, f"expected {_EXPECTED[field.type]}, found {describe_value(value, secret=self._secret)}")
         return value
 
-    def _string(self, value: Any, field: Field, trail: _Trail) -> Any:
-        return value if type(value) is str else self._refuse(value, field, trail)
+    def _plain(self, value: Any, field: Field, trail: _Trail) -> Any:
+        return value if type(value) in _PLAIN_TYPES[field.type] else self._refuse(value, field, trail)
 
     def _integer(self, value: Any, field: Field, trail: _Trail) -> Any:
         if type(value) is int and value in (_INT64 if _field_name(trail) in WIDE_INTEGERS else _INT32):
             return value
         return self._refuse(value, field, trail)
-
-    def _number(self, value: Any, field: Field, trail: _Trail) -> Any:
-        return value if type(value) in (int, float) else self._refuse(value, field, trail)
-
-    def _boolean(self, value: Any, field: Field, trail: _Trail) -> Any:
-        return value if type(value) is bool else self._refuse(value, field, trail)
 
     def _int_or_string(self, value: Any, field: Field, trail: _Trail) -> Any:
         if type(value) is str or (type(value) is int and value in _INT32):
@@ -220,30 +190,16 @@ class _StrictCheck:
         self.object(value, self._definitions[field.ref], trail)
         return value
 
-    def _array(self, value: Any, field: Field, trail: _Trail) -> Any:
-        if type(value) is not list:
+    def _collection(self, value: Any, field: Field, trail: _Trail) -> Any:
+        if type(value) is not (list if field.type == "array" else dict):
             return self._refuse(value, field, trail)
         items = field.items
         assert items is not None
         check = self._checks[items.type]
         texts = items.type == "string"
-        for index, item in enumerate(value):
-            if texts and type(item) is str:
-                continue
-            value[index] = _empty(items) if item is None else check(item, items, (trail, index))
-        return value
-
-    def _map(self, value: Any, field: Field, trail: _Trail) -> Any:
-        if type(value) is not dict:
-            return self._refuse(value, field, trail)
-        items = field.items
-        assert items is not None
-        check = self._checks[items.type]
-        texts = items.type == "string"
-        for key, item in value.items():
-            if texts and type(item) is str:
-                continue
-            value[key] = _empty(items) if item is None else check(item, items, (trail, key))
+        for key, item in enumerate(value) if isinstance(value, list) else value.items():
+            if not (texts and type(item) is str):
+                value[key] = _empty(items) if item is None else check(item, items, (trail, key))
         return value
 
 

@@ -164,6 +164,11 @@ def _two(seconds: int, large: int, large_sign: str, small: int, small_sign: str)
 
 
 _NANOSECONDS = 1_000_000_000
+DURATION_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "μs": 1_000, "ms": 1_000_000, "s": _NANOSECONDS} | {
+    "m": 60 * _NANOSECONDS,
+    "h": 3600 * _NANOSECONDS,
+}
+"""Nanoseconds per unit of a Go duration."""
 _SMALL_UNITS = ((1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
 
@@ -202,7 +207,7 @@ def is_time_zone(name: str) -> bool:
     """Whether Go's `time.LoadLocation` would find this time zone."""
     if name in _ALWAYS_KNOWN:
         return True
-    return is_time_zone_syntax(name) and (_is_known(name) or not _is_known("Etc/UTC"))
+    return is_time_zone_syntax(name) and (_find(name) is not None or _find("Etc/UTC") is None)
 
 
 def time_zone(name: str) -> tzinfo | None:
@@ -210,10 +215,6 @@ def time_zone(name: str) -> tzinfo | None:
     if name in {"", "UTC"}:
         return UTC
     return _find(name) if is_time_zone_syntax(name) else None
-
-
-def _is_known(name: str) -> bool:
-    return _find(name) is not None
 
 
 @lru_cache(maxsize=1024)

@@ -12,6 +12,7 @@ import msgspec
 
 from pykubelet.api.go_print import ABSENT
 from pykubelet.api.patch.errors import MalformedDocumentError, MalformedPatchError, PatchError
+from pykubelet.api.serializer import without_nulls
 
 Map = dict[str, Any]
 
@@ -25,9 +26,9 @@ def apply_merge(original: Any, patch: Any) -> Any:
     if original is None:
         raise MalformedDocumentError("Invalid JSON Document")
     if type(patch) is dict:
-        return _merge(original, patch) if type(original) is dict else _without_nulls(patch)
+        return _merge(original, patch) if type(original) is dict else without_nulls(patch)
     if type(patch) is list:
-        return _without_nulls(patch)
+        return without_nulls(patch)
     raise MalformedPatchError("Invalid JSON Patch")
 
 
@@ -67,22 +68,13 @@ def _merge(original: Map, patch: Map) -> Map:
         if value is None:
             result.pop(key, None)
         elif type(current) is not dict:
-            result[key] = _without_nulls(value)
+            result[key] = without_nulls(value)
         elif type(value) is dict:
             result[key] = _merge(current, value)
         else:
             # Upstream drops nulls only where no object existed before.
             result[key] = value
     return result
-
-
-def _without_nulls(value: Any) -> Any:
-    """Removes null fields at any depth; null list items stay."""
-    if type(value) is dict:
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if type(value) is list:
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 def _diff_documents(original: Any, modified: Any) -> Map:

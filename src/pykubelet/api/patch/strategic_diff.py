@@ -35,7 +35,7 @@ from pykubelet.api.patch.strategic_apply import (
 Map = dict[str, Any]
 
 
-def diff_strategic(original: dict[str, Any], modified: dict[str, Any], definition: Definition) -> dict[str, Any]:
+def diff_strategic(original: Map, modified: Map, definition: Definition) -> Map:
     """Creates the strategic merge patch between two documents; empty if they are equal.
 
     Applying it gives the modified document, unless that has nulls or repeats a merge key, which a patch cannot express.
@@ -44,19 +44,25 @@ def diff_strategic(original: dict[str, Any], modified: dict[str, Any], definitio
 
 
 def diff_strategic_three_way(
-    original: dict[str, Any],
-    modified: dict[str, Any],
-    current: dict[str, Any],
-    definition: Definition,
-    *,
-    overwrite: bool = True,
-) -> dict[str, Any]:
+    original: Map, modified: Map, current: Map, definition: Definition, *, overwrite: bool = True
+) -> Map:
     """Creates the strategic merge patch that `kubectl apply` sends for the live document (`current`).
 
     It contains the changes in `modified`, and deletes what `original` (the last applied configuration) had and
     `modified` lacks. Without `overwrite`, raises `ConflictError` where the live document was changed differently.
     """
-    return diff_three_way(original, modified, current, type_schema(definition), overwrite=overwrite)
+    schema = type_schema(definition)
+    additions = diff_maps(current, modified, schema, DiffScope(deletions=False))
+    deletions = diff_maps(original, modified, schema, DiffScope(changes=False))
+    patch = apply_map(deletions, additions, schema, combining=True)
+    if not overwrite:
+        theirs = diff_maps(original, current, schema, DiffScope(element_order=False))
+        if _maps_conflict(patch, theirs, schema):
+            ours_text, theirs_text = (msgspec.json.encode(part).decode() for part in (patch, theirs))
+            raise ConflictError(
+                f"patch:\n{ours_text}\nconflicts with changes made from original to current:\n{theirs_text}\n"
+            )
+    return patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,21 +211,6 @@ def _pair_by_name(old_names: list[str], old: Items, new_names: list[str], new: I
 def _sorted_by_name(names: list[str], items: Items) -> list[tuple[str, Any]]:
     """Sorts in reverse for popping, which reverses equal names as upstream's sort does."""
     return sorted(zip(names, items, strict=True), key=itemgetter(0), reverse=True)
-
-
-def diff_three_way(original: Map, modified: Map, current: Map, schema: TypeSchema, *, overwrite: bool) -> Map:
-    """Returns the three-way patch; raises `ConflictError` and other `PatchError`s."""
-    additions = diff_maps(current, modified, schema, DiffScope(deletions=False))
-    deletions = diff_maps(original, modified, schema, DiffScope(changes=False))
-    patch = apply_map(deletions, additions, schema, combining=True)
-    if not overwrite:
-        theirs = diff_maps(original, current, schema, DiffScope(element_order=False))
-        if _maps_conflict(patch, theirs, schema):
-            ours_text, theirs_text = (msgspec.json.encode(part).decode() for part in (patch, theirs))
-            raise ConflictError(
-                f"patch:\n{ours_text}\nconflicts with changes made from original to current:\n{theirs_text}\n"
-            )
-    return patch
 
 
 def _maps_conflict(left: Map, right: Map, schema: TypeSchema) -> bool:

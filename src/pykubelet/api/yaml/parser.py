@@ -27,6 +27,7 @@ from yaml.events import (
 from yaml.reader import ReaderError
 from yaml.scanner import ScannerError
 
+from pykubelet.api.serializer import copied
 from pykubelet.api.yaml.scalars import (
     MERGE_TAG,
     JsonScalar,
@@ -87,12 +88,6 @@ def position_of(event: Event, first_line: int) -> Position:
     mark = event.start_mark
     assert mark is not None
     return Position(mark.line + first_line, mark.column + 1)
-
-
-def error_at(event: Event, message: str, first_line: int) -> YamlError:
-    """Creates an error at the position of an event."""
-    line, column = position_of(event, first_line)
-    return YamlError(message, line=line, column=column)
 
 
 def parser_error(error: Exception, text: bytes, first_line: int) -> YamlError:
@@ -181,7 +176,8 @@ class Builder:
         self._repeats_key = False
 
     def _error(self, event: Event, message: str) -> YamlError:
-        return error_at(event, message, self._first_line)
+        line, column = position_of(event, self._first_line)
+        return YamlError(message, line=line, column=column)
 
     def _value(self, event: Event) -> Any:
         kind = type(event)
@@ -193,7 +189,7 @@ class Builder:
         if kind is SequenceStartEvent:
             return self._collection(event, self._sequence)
         target = self._alias(event).value
-        return _copy(target) if isinstance(target, dict | list) else self._json(target, event)
+        return copied(target) if isinstance(target, dict | list) else self._json(target, event)
 
     def _json(self, scalar: Scalar, event: Event) -> JsonScalar:
         try:
@@ -326,11 +322,3 @@ class Builder:
 def _allowed_alias_ratio(nodes: int) -> float:
     share = min(max((nodes - _SMALL) / (_LARGE - _SMALL), 0.0), 1.0)
     return 0.99 - 0.89 * share
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_copy(item) for item in value]
-    return value

@@ -27,6 +27,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64
 from pykubelet.api.yaml.parser import (
     MAX_DEPTH,
     MAX_NODES,
@@ -39,7 +40,7 @@ from pykubelet.api.yaml.parser import (
     open_events,
     position_of,
 )
-from pykubelet.api.yaml.scalars import INT_MAX, INT_MIN, ScalarError, as_key, resolve, without_surrogates
+from pykubelet.api.yaml.scalars import ScalarError, as_key, resolve, without_surrogates
 
 Path = tuple[str | int, ...]
 
@@ -72,20 +73,13 @@ class Source:
         self._walked: list[_Walk] = []
         self._walks = self._walk_all()
 
-    def key(self, ordinal: int, path: Path) -> Position | None:
-        """Returns the position of a key, or of a list element; the nearest parent's if it has none."""
-        return self._find(ordinal, path)[0]
-
-    def value(self, ordinal: int, path: Path) -> Position | None:
-        """Returns the position of a value; the nearest parent's if it has none."""
-        return self._find(ordinal, path)[1]
-
     def duplicates(self, ordinal: int) -> list[Duplicate]:
         """Returns the repeated keys of a document."""
         walk = self._walk(ordinal)
         return walk.duplicates if walk else []
 
-    def _find(self, ordinal: int, path: Path) -> tuple[Position | None, Position | None]:
+    def find(self, ordinal: int, path: Path) -> tuple[Position | None, Position | None]:
+        """Returns the positions of a key (or list element) and its value; the nearest parent's if it has none."""
         walk = self._walk(ordinal)
         if walk is None:
             return None, None
@@ -240,7 +234,7 @@ def _skip_space(text: str, start: int) -> int:
 
 
 def _integer(digits: str) -> int | float:
-    if len(digits) <= _LONGEST_INT and INT_MIN <= (number := int(digits)) <= INT_MAX:
+    if len(digits) <= _LONGEST_INT and MIN_INT64 <= (number := int(digits)) <= MAX_INT64:
         return number
     return _floating(digits)
 
@@ -278,8 +272,6 @@ def _without_lone_surrogates(value: Any) -> Any:
     return value
 
 
-__all__ = ["MAX_BYTES", "YamlDocument", "YamlError", "YamlStream", "read_stream", "read_yaml"]
-
 # The kubelet reads at most this much of a manifest.
 MAX_BYTES = 10 * 1024 * 1024
 # Far more than fit into MAX_BYTES if each is a real object.
@@ -300,11 +292,11 @@ class YamlDocument(NamedTuple):
 
     def key_position(self, path: Path) -> Position:
         """Returns the position of the key of a field, or of its nearest parent in the text."""
-        return self.source.key(self.ordinal, path) or self.at
+        return self.source.find(self.ordinal, path)[0] or self.at
 
     def value_position(self, path: Path) -> Position:
         """Returns the position of the value of a field, or of its nearest parent in the text."""
-        return self.source.value(self.ordinal, path) or self.at
+        return self.source.find(self.ordinal, path)[1] or self.at
 
     def duplicates(self) -> tuple[Duplicate, ...]:
         """Returns the keys given twice in one object."""

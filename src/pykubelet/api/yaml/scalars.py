@@ -10,10 +10,11 @@ Upstream: vendor/go.yaml.in/yaml/v2/resolve.go, vendor/sigs.k8s.io/yaml/yaml.go
 import base64
 import math
 import re
-import struct
 from collections.abc import Iterator
 from datetime import date
 from decimal import ROUND_HALF_EVEN, ROUND_UP, Context, Decimal
+
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64, single_precision
 
 Scalar = bool | int | float | str | None
 JsonScalar = bool | int | float | str | None
@@ -26,7 +27,6 @@ _STR, _BOOL, _INT, _FLOAT, _NULL, _TIMESTAMP = (
 )
 _RESOLVABLE = frozenset({_STR, _BOOL, _INT, _FLOAT, _NULL, _TIMESTAMP})
 
-INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 _UINT_MAX = 2**64 - 1
 
 
@@ -95,7 +95,7 @@ def resolve(tag: str | None, text: str, *, plain: bool) -> Scalar:
     found = _tag_of(value)
     if found == tag:
         return value
-    if tag == _FLOAT and isinstance(value, int) and found == _INT and value <= INT_MAX:
+    if tag == _FLOAT and isinstance(value, int) and found == _INT and value <= MAX_INT64:
         return float(value)
     raise ScalarError(f"cannot decode {_short(found)} `{text}` as a {_short(tag)}")
 
@@ -104,7 +104,7 @@ def as_json(value: Scalar) -> JsonScalar:
     """Converts a value as YAML-to-JSON conversion does: whole floats become ints, ints over 64 bits floats."""
     if isinstance(value, float):
         return _json_float(value)
-    if isinstance(value, int) and value > INT_MAX:
+    if isinstance(value, int) and value > MAX_INT64:
         return float(value)
     return value
 
@@ -119,7 +119,7 @@ def as_key(value: Scalar) -> str:
         raise ScalarError("a map key cannot be null")
     if isinstance(value, float):
         return _float_key(value)
-    if value > INT_MAX:
+    if value > MAX_INT64:
         raise ScalarError(f"the map key {value} is too large for an integer")
     return str(value)
 
@@ -141,10 +141,10 @@ def _number(plain: str, text: str) -> Scalar:
             if pattern.fullmatch(plain):
                 number = int(plain, radix)
                 # A signed number must fit int64; an unsigned one may also fit uint64.
-                highest = INT_MAX if plain[0] in "+-" else _UINT_MAX
-                if INT_MIN <= number <= highest:
+                highest = MAX_INT64 if plain[0] in "+-" else _UINT_MAX
+                if MIN_INT64 <= number <= highest:
                     return number
-        if (match := _SIGNED_BINARY.fullmatch(plain)) and INT_MIN <= (number := int(match[1], 2)) <= INT_MAX:
+        if (match := _SIGNED_BINARY.fullmatch(plain)) and MIN_INT64 <= (number := int(match[1], 2)) <= MAX_INT64:
             return number
     return _finite(plain, text) if _FLOATING.fullmatch(plain) else text
 
@@ -207,30 +207,24 @@ def _json_float(value: float) -> JsonScalar:
     # representation, so 1.2345678901234567e18 becomes ...800, not ...768.
     if value.is_integer() and abs(value) < 1e21:
         whole = int(Decimal(repr(value)))
-        if INT_MIN <= whole <= INT_MAX:
+        if MIN_INT64 <= whole <= MAX_INT64:
             return whole
     return value
 
 
 def _float_key(value: float) -> str:
     """Returns the shortest single-precision text, as Go formats float keys."""
-    single = _single(value)
+    single = single_precision(value)
     if math.isnan(single):
         return ".nan"
     if math.isinf(single):
         return ".inf" if single > 0 else "-.inf"
-    digits = next(text for text in _roundings(single) if _single(float(text)) == single)
+    digits = next(text for text in _roundings(single) if single_precision(float(text)) == single)
     mantissa, _, exponent = digits.partition("e")
     power = int(exponent)
     if power < -4 or power >= 6:
         return f"{mantissa}e{power:+03d}"
     return f"{Decimal(digits):f}"
-
-
-def _single(value: float) -> float:
-    """Rounds to single precision; infinity if out of range."""
-    single: float = struct.unpack("f", struct.pack("f", value))[0]
-    return single
 
 
 def _roundings(single: float) -> Iterator[str]:

@@ -18,7 +18,8 @@ from typing import Any
 import yaml
 
 from pykubelet.api.field_errors import go_escaped
-from pykubelet.api.yaml.scalars import INT_MAX, INT_MIN, is_timestamp, resolve_plain
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64
+from pykubelet.api.yaml.scalars import is_timestamp, resolve_plain
 
 # go-yaml quotes what older YAML read as base-60 numbers.
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
@@ -188,7 +189,7 @@ def _plain_scalar(value: Any) -> str:
             return "true" if value else "false"
         case str():
             return _string(value)
-        case int() if INT_MIN <= value <= INT_MAX:
+        case int() if MIN_INT64 <= value <= MAX_INT64:
             return str(value)
         case float() if math.isfinite(value):
             return repr(value)

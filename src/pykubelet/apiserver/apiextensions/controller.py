@@ -12,6 +12,7 @@ staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discover
 
 import asyncio
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from pykubelet.aio.clock import Clock
@@ -101,15 +102,20 @@ class CustomResources:
             await self._finalize(key, definition)
             return
         if self._with_names(definition) != definition:
-            await self._store.write(key, self._accept_names)
+            await self._update(key, lambda newest, _: self._with_names(newest))
             self._requeue_unaccepted()
 
-    def _accept_names(self, entry: StoreEntry | None) -> Document | None:
-        return None if entry is None else self._with_names(entry.document)
+    async def _update(self, key: StoreKey, change: Callable[[Document, str], Document | None]) -> None:
+        """Changes a stored object, if it still exists; `change` takes the object and the time."""
+
+        def changed(entry: StoreEntry | None) -> Document | None:
+            return None if entry is None else change(entry.document, format_time(self._clock.now()))
+
+        await self._store.write(key, changed)
 
     def _with_names(self, definition: Document) -> Document:
         others = [entry.document for entry in self._store.list(COLLECTION).entries]
-        return with_accepted_names(definition, others, self._now())
+        return with_accepted_names(definition, others, format_time(self._clock.now()))
 
     def _requeue_unaccepted(self) -> None:
         for entry in self._store.list(COLLECTION).entries:
@@ -118,17 +124,11 @@ class CustomResources:
 
     async def _finalize(self, key: StoreKey, definition: Document) -> None:
         if is_true(definition, "Established"):
-            await self._store.write(key, self._mark_terminating)
+            await self._update(key, lambda newest, now: with_condition(newest, _IN_PROGRESS, now))
             if await self._objects_remain(definition):
                 self._queue.put_later(key.name, None, _FINALIZE_INTERVAL_SECONDS)
                 return
-        await self._store.write(key, self._complete)
-
-    def _mark_terminating(self, entry: StoreEntry | None) -> Document | None:
-        return None if entry is None else _with_terminating_condition(entry.document, self._now())
-
-    def _complete(self, entry: StoreEntry | None) -> Document | None:
-        return None if entry is None else _without_cleanup(entry.document, self._now())
+        await self._update(key, _without_cleanup)
 
     async def _objects_remain(self, definition: Document) -> bool:
         """Deletes the objects of a definition; returns whether objects with finalizers remain."""
@@ -136,19 +136,11 @@ class CustomResources:
         collection = f"{spec['names']['plural']}.{spec['group']}"
         keys = [entry.key for entry in self._store.list(collection).entries]
         # Concurrently, so that one commit covers all.
-        answers = await asyncio.gather(
-            *(self._store.write(key, self._delete_object) for key in keys), return_exceptions=True
-        )
+        answers = await asyncio.gather(*(self._update(key, _deleted_object) for key in keys), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
         return bool(self._store.list(collection).entries)
-
-    def _delete_object(self, entry: StoreEntry | None) -> Document | None:
-        return None if entry is None else _deleted_object(entry.document, self._now())
-
-    def _now(self) -> str:
-        return format_time(self._clock.now())
 
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -224,11 +216,8 @@ def _scale_rules(stated: Document | None) -> ScaleRules | None:
 
 
 def _scale_paths(rules: ScaleRules | None) -> ScalePaths:
-    if rules is None:
-        return ScalePaths()
-    return ScalePaths(
-        *(path.removeprefix(".") for path in (rules.spec_replicas, rules.status_replicas, rules.selector))
-    )
+    paths = () if rules is None else (rules.spec_replicas, rules.status_replicas, rules.selector)
+    return ScalePaths(*(path.removeprefix(".") for path in paths))
 
 
 def _deprecation(spec: Document, version: Document) -> tuple[str, ...]:
@@ -265,11 +254,6 @@ def _is_terminating(definition: Document) -> bool:
     """Whether the definition is being deleted and still has the cleanup finalizer."""
     metadata = definition["metadata"]
     return bool(metadata.get("deletionTimestamp")) and CLEANUP in metadata.get("finalizers", ())
-
-
-def _with_terminating_condition(definition: Document, now: str) -> Document:
-    """Sets the condition Terminating while the objects are being deleted."""
-    return with_condition(definition, _IN_PROGRESS, now)
 
 
 def _without_cleanup(definition: Document, now: str) -> Document | None:

@@ -7,13 +7,11 @@ staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition
 staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go
 """
 
-from typing import Any
-
 from pykubelet.api.errors import BadRequest
 from pykubelet.api.field_errors import FieldError
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
-from pykubelet.api.serializer import Document
+from pykubelet.api.serializer import Document, copied
 from pykubelet.api.strict import check_object
 from pykubelet.apiserver.apiextensions.formats import format_change_warnings, format_warnings
 from pykubelet.apiserver.apiextensions.status import CrdCondition, with_condition
@@ -86,18 +84,12 @@ def _plain(schema: Document) -> Document:
 
 def _read(schema: Document, key: str) -> Document:
     # Strict decoding normalises in place, so it gets a copy.
-    own = _copied(schema)
+    own = copied(schema)
     wrong = next((finding for finding in check_object(own, _SCHEMA) if not finding.at_key), None)
     if wrong is not None:
         where = ".".join(map(str, (key, *wrong.path)))
         raise BadRequest(f"json: cannot unmarshal {where} of a schema: {wrong.message}")
     return normal_form(own, _SCHEMA)
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _with_stored_version(document: Document) -> Document:

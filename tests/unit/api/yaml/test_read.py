@@ -246,7 +246,7 @@ def test_positions_may_be_asked_in_any_order() -> None:
     assert documents[2].key_position(("c",)) == (5, 1)
     assert documents[0].key_position(("a",)) == (1, 1)
     assert documents[1].key_position(("b",)) == (3, 1)
-    assert documents[0].source.key(3, ("d",)) is None
+    assert documents[0].source.find(3, ("d",)) == (None, None)
 
 
 def test_positions_in_json_that_is_not_yaml_are_that_of_the_document() -> None:

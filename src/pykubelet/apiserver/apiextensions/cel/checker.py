@@ -220,8 +220,7 @@ class _Checker:
         if result is None:
             shown = [str(self.known(each, unknown_as_dyn=True)) for each in given]
             on = f"{shown.pop(0)}." if is_member else ""
-            message = f"found no matching overload for '{name}' applied to '{on}({', '.join(shown)})'"
-            return self._issue(node, message, ERROR)
+            return self._issue(node, _no_overload(name, f"{on}({', '.join(shown)})"), ERROR)
         return result
 
     def _instance(self, form: Signature) -> tuple[list[Type], Type]:
@@ -295,13 +294,7 @@ class _Checker:
                 return self._logic((node.body,), (body,))
 
     def _conditional(self, node: Fold, found: Type) -> None:
-        kept = (
-            "int"
-            if node.kind == FoldKind.EXISTS_ONE
-            else "list(dyn)"
-            if node.kind == FoldKind.LIST
-            else "map(dyn, dyn)"
-        )
+        kept = {FoldKind.EXISTS_ONE: "int", FoldKind.LIST: "list(dyn)"}.get(node.kind, "map(dyn, dyn)")
         shown = f"({self.known(found, unknown_as_dyn=True)}, {kept}, {kept})"
         self._issue(node, _no_overload("_?_:_", shown))
 

@@ -3,8 +3,8 @@
 Only fields in the schema are visible, and a null counts as absent. Fields are converted on first access. Names are
 escaped as in Kubernetes: `__dash__` for a dash, `__in__` for a reserved word.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go, staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go,
-staging/src/k8s.io/apiserver/pkg/cel/escaping.go
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go,
+staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go, staging/src/k8s.io/apiserver/pkg/cel/escaping.go
 """
 
 import base64

@@ -3,12 +3,12 @@
 Numbers, strings, bytes, booleans, lists and maps are Python's own, with a subclass for unsigned integers.
 `unstructured` has the objects and lists of documents.
 
-Upstream: vendor/github.com/google/cel-go/common/types/value.go, vendor/github.com/google/cel-go/common/types/err.go,
+Upstream: vendor/github.com/google/cel-go/common/types/provider.go, vendor/github.com/google/cel-go/common/types/err.go,
 vendor/github.com/google/cel-go/common/error.go, vendor/github.com/google/cel-go/common/errors.go
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -42,6 +42,19 @@ class ExpressionError(ValueError):
     def __init__(self, source: str, issues: Iterable[Issue]) -> None:
         self.issues = sorted(issues, key=lambda issue: issue.at)
         super().__init__("\n".join(_shown(source, issue) for issue in self.issues))
+
+
+def succeeds(read: Callable[..., Any]) -> Callable[..., bool]:
+    """Returns a function that tells whether `read` accepts its arguments, for `isURL` and the like."""
+
+    def check(*args: Any) -> bool:
+        try:
+            read(*args)
+        except CelError:
+            return False
+        return True
+
+    return check
 
 
 def no_such_overload(what: str = "") -> CelError:

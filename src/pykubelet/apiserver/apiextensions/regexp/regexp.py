@@ -110,8 +110,6 @@ def _add(step: Step, steps: list[Step]) -> int:
     return len(steps) - 1
 
 
-__all__ = ["GoPattern", "PatternError", "go_pattern"]
-
 # Cache size of one pattern: a few states with the characters of ordinary texts.
 _MOST_REMEMBERED = 4000
 

@@ -27,7 +27,7 @@ class EmptyWidth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CharCategory:
-    """A Unicode category such as `L` or `Lu`, possibly negated."""
+    r"""A Unicode category such as `L` or `Lu`, possibly negated; `\p{Any}` has an empty name."""
 
     name: str
     negated: bool = False
@@ -133,11 +133,10 @@ _CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 
 
 class FoundCategory(NamedTuple):
-    r"""A category and the end of its escape; `everything` is `\p{Any}`."""
+    """A category and the end of its escape."""
 
     category: CharCategory
     end: int
-    everything: bool = False
 
 
 class FoundChar(NamedTuple):
@@ -154,9 +153,9 @@ def parse_category(text: str, at: int) -> FoundCategory | None:
         return None
     name = found[3] or found[4]
     negated = (found[1] == "P") != bool(found[2])
-    if name == "Any":
-        return FoundCategory(CharCategory("", negated), found.end(), everything=not negated)
-    return FoundCategory(CharCategory(name, negated), found.end()) if name in _CATEGORIES else None
+    if name != "Any" and name not in _CATEGORIES:
+        return None
+    return FoundCategory(CharCategory("" if name == "Any" else name, negated), found.end())
 
 
 def parse_escape(text: str, at: int) -> FoundChar | None:
@@ -319,7 +318,7 @@ class _PatternParser:
             if found is None:
                 raise PatternError("invalid character class range", self._text[start : start + 3])
             self.at = found.end
-            return ((0, LAST),) if found.everything else (), () if found.everything else (found.category,)
+            return (), (found.category,)
         one = parse_escape(self._text, start)
         if one is None:
             raise PatternError("invalid escape sequence", self._text[start : start + 2])

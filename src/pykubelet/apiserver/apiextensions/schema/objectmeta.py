@@ -10,7 +10,7 @@ staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/valid
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError, invalid, required
-from pykubelet.api.names import dns1035_label_errors
+from pykubelet.api.names import dns1035_label_errors, path_segment_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import OBJECT_META, Field, definitions
 from pykubelet.api.serializer import Document
@@ -18,7 +18,7 @@ from pykubelet.api.times import parse_time
 from pykubelet.apiserver.apiextensions.schema.structural import Structural
 from pykubelet.kinds.metadata import generic_metadata_errors
 
-_ANY = Field("ref", OBJECT_META)
+_METADATA = Field("ref", OBJECT_META)
 _PLAIN = {"string": str, "integer": int, "boolean": bool, "array": list, "map": dict, "ref": dict, "time": str}
 _GO = {
     "string": "string",
@@ -32,14 +32,9 @@ _GO = {
 _FOUND = {bool: "bool", str: "string", int: "number", float: "number", list: "array", dict: "object"}
 
 
-def unknown_metadata_fields(metadata: Any, path: str = "metadata") -> list[str]:
-    """Returns the paths of unknown metadata fields."""
-    return _unknown(metadata, _ANY, path)
-
-
 def metadata_type_error(metadata: Any) -> str:
     """Describes the first wrong type like Go's JSON decoder; empty if there is none."""
-    return _mistake(metadata, _ANY, "")
+    return _mistake(metadata, _METADATA, "")
 
 
 def _unknown(value: Any, field: Field, path: str) -> list[str]:
@@ -86,10 +81,6 @@ def _time_mistake(text: str) -> str:
     return ""
 
 
-_SOME_NAME = "fakename"
-_NO_NAMES = {".": "may not be '.'", "..": "may not be '..'"}
-
-
 def embedded_errors(value: Any, schema: Structural | None, path: str = "") -> list[FieldError]:
     """Validates type and metadata of embedded resources."""
     if schema is None or not schema.has_embedded:
@@ -130,7 +121,7 @@ def unknown_embedded_fields(value: Any, schema: Structural | None, path: str = "
     found: list[str] = []
     if isinstance(value, dict):
         if schema.embedded and "metadata" in value:
-            found += unknown_metadata_fields(value["metadata"], f"{path}.metadata")
+            found += _unknown(value["metadata"], _METADATA, f"{path}.metadata")
         for key, item in value.items():
             found += unknown_embedded_fields(item, schema.field(key), f"{path}.{key}" if path else key)
     elif isinstance(value, list):
@@ -161,12 +152,7 @@ def _resource_errors(value: Document, path: str) -> list[FieldError]:
 def _metadata_errors(metadata: Any, path: str) -> list[FieldError]:
     if mistake := metadata_type_error(metadata):
         return [invalid(path, metadata, mistake)]
-    named = {**metadata, "name": metadata.get("name") or _SOME_NAME}
-    return generic_metadata_errors(named, name_rule=_segment_errors, namespaced=bool(named.get("namespace")), path=path)
-
-
-def _segment_errors(name: str) -> list[str]:
-    """Validates a name as a path segment."""
-    if name in _NO_NAMES:
-        return [_NO_NAMES[name]]
-    return [f"may not contain '{char}'" for char in "/%" if char in name]
+    named = {**metadata, "name": metadata.get("name") or "fakename"}
+    return generic_metadata_errors(
+        named, name_rule=path_segment_errors, namespaced=bool(named.get("namespace")), path=path
+    )

@@ -25,15 +25,8 @@ MAP_KEYS = "x-kubernetes-list-map-keys"
 MAP_TYPE = "x-kubernetes-map-type"
 VALIDATIONS = "x-kubernetes-validations"
 _BOUNDS = (
-    "maximum",
-    "minimum",
-    "multipleOf",
-    "maxLength",
-    "minLength",
-    "maxItems",
-    "minItems",
-    "maxProperties",
-    "minProperties",
+    *("maximum", "minimum", "multipleOf"),
+    *(f"{bound}{of}" for bound in ("max", "min") for of in ("Length", "Items", "Properties")),
 )
 
 

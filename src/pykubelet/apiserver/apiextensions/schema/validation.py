@@ -47,11 +47,6 @@ def wrong_type(at: str, wanted: str, found: str) -> SchemaError:
     return SchemaError("type", at, f"{at} in body must be of type {wanted}: {go_quote(found)}", found)
 
 
-def missing(at: str) -> SchemaError:
-    """A required field is missing."""
-    return SchemaError("required", at, f"{at} in body is required")
-
-
 def not_in_enum(at: str, value: Any, allowed: Sequence[Any]) -> SchemaError:
     """The value is not one of the allowed ones."""
     shown = " ".join(each if isinstance(each, str) else go_json(each) for each in allowed)
@@ -73,17 +68,8 @@ def broken_junctor(at: str, text: str) -> SchemaError:
     return SchemaError("junctor", at, f"{go_quote(at)} {text}")
 
 
-def forbidden_property(at: str, key: str) -> SchemaError:
-    """The object has a forbidden key."""
-    return SchemaError("rule", at, f"{at}.{key} in body is a forbidden property", key)
-
-
-def as_field_errors(findings: Iterable[SchemaError], path: str) -> list[FieldError]:
-    """Converts violations to field errors under a path (empty for the object itself)."""
-    return [_field_error(finding, path) for finding in findings]
-
-
 def _field_error(finding: SchemaError, path: str) -> FieldError:
+    """Converts a violation to a field error under a path (empty for the object itself)."""
     if finding.code == "junctor":
         return invalid(path or NO_PATH, "", finding.message)
     inner = finding.at.removeprefix(".")
@@ -142,7 +128,7 @@ class _Result:
 
 def value_errors(value: Any, schema: Structural, *, path: str = "", old: Any = ABSENT) -> list[FieldError]:
     """Validates a value at a path against its schema."""
-    return as_field_errors(_check(value, schema, "", old).findings.values(), path)
+    return [_field_error(finding, path) for finding in _check(value, schema, "", old).findings.values()]
 
 
 def _check(value: Any, schema: Structural, path: str, old: Any) -> _Result:
@@ -267,14 +253,11 @@ def _check_size(value: Any, values: ValueValidation, path: str, result: _Result)
 def _check_list(value: list[Any], schema: Structural, path: str, old: Any, result: _Result) -> None:
     if schema.items is None:
         return
-    before = _old_items(old, schema) if schema.list_type == "map" else {}
+    is_known = schema.list_type == "map" and isinstance(old, list)
+    before = {_keys(item, schema): item for item in old} if is_known else {}
     for index, item in enumerate(value):
         old_item = before.get(_keys(item, schema), ABSENT) if before else ABSENT
         result.merge(_check(item, schema.items, f"{path}[{index}]", old_item))
-
-
-def _old_items(old: Any, schema: Structural) -> dict[Any, Any]:
-    return {_keys(item, schema): item for item in old} if isinstance(old, list) else {}
 
 
 def _keys(item: Any, schema: Structural) -> str:
@@ -292,7 +275,7 @@ def _check_object(value: dict[str, Any], schema: Structural, path: str, old: Any
             result.merge(_check(value[key], known, at, before))
     for key in schema.required:
         if key not in value:
-            result.add(missing(f"{path}.{key}"))
+            result.add(SchemaError("required", f"{path}.{key}", f"{path}.{key} in body is required"))
 
 
 def _check_other_keys(value: dict[str, Any], schema: Structural, path: str, old: Any, result: _Result) -> None:
@@ -303,7 +286,7 @@ def _check_other_keys(value: dict[str, Any], schema: Structural, path: str, old:
         if additional is not None:
             result.merge(_check(item, additional, f"{path}.{key}", _old_field(old, key)))
         elif schema.additional is False:
-            result.add(forbidden_property(path, key))
+            result.add(SchemaError("rule", path, f"{path}.{key} in body is a forbidden property", key))
 
 
 def _old_field(old: Any, key: str) -> Any:

@@ -14,7 +14,7 @@ from pykubelet.api.field_errors import FieldError, TypedString, duplicate, forbi
 from pykubelet.api.names import byte_length
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.apiextensions.schema.defaulting import default_errors
-from pykubelet.apiserver.apiextensions.schema.structural import Structural, compile_schema
+from pykubelet.apiserver.apiextensions.schema.structural import PRESERVE, VALIDATIONS, Structural, compile_schema
 from pykubelet.apiserver.apiextensions.validation.structural import schema_errors, structural_errors
 
 _PLACES = {
@@ -74,31 +74,13 @@ _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int
 _SELECTABLE_TYPES = frozenset({"string", "boolean", "integer"})
 _MAX_SELECTABLE = 8
 _MAX_WARNING = 256
-# Fields allowed at the root of a schema with a status subresource, with their names in messages.
-_ROOT_FIELDS = {
-    "description": "Description",
-    "type": "Type",
-    "format": "Format",
-    "title": "Title",
-    "maximum": "Maximum",
-    "exclusiveMaximum": "ExclusiveMaximum",
-    "minimum": "Minimum",
-    "exclusiveMinimum": "ExclusiveMinimum",
-    "maxLength": "MaxLength",
-    "minLength": "MinLength",
-    "pattern": "Pattern",
-    "maxItems": "MaxItems",
-    "minItems": "MinItems",
-    "uniqueItems": "UniqueItems",
-    "multipleOf": "MultipleOf",
-    "required": "Required",
-    "items": "Items",
-    "properties": "Properties",
-    "externalDocs": "ExternalDocs",
-    "example": "Example",
-    "x-kubernetes-preserve-unknown-fields": "XPreserveUnknownFields",
-    "x-kubernetes-validations": "XValidations",
-}
+# Fields allowed at the root of a schema with a status subresource, by their names in Go.
+_ROOT_NAMES = (
+    "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "
+    "MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields "
+    "XValidations"
+)
+_ROOT_FIELDS = frozenset({name[0].lower() + name[1:] for name in _ROOT_NAMES.split()} | {PRESERVE, VALIDATIONS})
 
 
 def warning_errors(version: Document, path: str) -> Iterator[FieldError]:
@@ -156,9 +138,8 @@ def _root_errors(schema: Document, path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}.type", value, detail)
             return
         if key not in _ROOT_FIELDS:
-            names = " ".join(_ROOT_FIELDS.values())
-            detail = f"only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
-            yield invalid(path, schema, detail)
+            rule = "fields are allowed at the root of the schema if the status subresource is enabled"
+            yield invalid(path, schema, f"only [{_ROOT_NAMES}] {rule}")
             return
 
 

@@ -232,19 +232,9 @@ _EMPTY_TYPE = {
     "field": "must not be empty for specified object fields",
 }
 _NOT_NESTED = {
-    "type": "must be empty to be structural",
-    "additionalProperties": "must be undefined to be structural",
-    "default": "must be undefined to be structural",
-    "title": "must be empty to be structural",
-    "description": "must be empty to be structural",
-    "nullable": "must be false to be structural",
-    PRESERVE: "must be false to be structural",
-    EMBEDDED: "must be false to be structural",
-    INT_OR_STRING: "must be false to be structural",
-    MAP_KEYS: "must be empty to be structural",
-    LIST_TYPE: "must be undefined to be structural",
-    MAP_TYPE: "must be undefined to be structural",
-    VALIDATIONS: "must be empty to be structural",
+    **dict.fromkeys(("type", "title", "description", MAP_KEYS, VALIDATIONS), "must be empty to be structural"),
+    **dict.fromkeys(("additionalProperties", "default", LIST_TYPE, MAP_TYPE), "must be undefined to be structural"),
+    **dict.fromkeys(("nullable", PRESERVE, EMBEDDED, INT_OR_STRING), "must be false to be structural"),
 }
 # The only metadata fields that a root schema may restrict.
 _METADATA_NAMES = frozenset({"name", "generateName"})

@@ -7,9 +7,9 @@ vendor/github.com/google/cel-go/common/types/int.go, vendor/github.com/google/ce
 import math
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
+from pykubelet.api.go_print import float_text
 from pykubelet.api.quantity import MAX_INT64, MIN_INT64, parse_int64
 from pykubelet.apiserver.apiextensions.cel.library.times import (
     MAX_SECONDS,
@@ -28,6 +28,7 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     Duration,
     Timestamp,
     Uint,
+    int64,
     kind_of,
     uint64,
 )
@@ -85,12 +86,6 @@ def _uint_of_double(number: float) -> Uint:
     return Uint(number)
 
 
-def _int_of_uint(number: Uint) -> int:
-    if number > MAX_INT64:
-        raise CelError("integer overflow")
-    return int(number)
-
-
 def _duration_of_text(text: str) -> Duration:
     try:
         return read_duration(text)
@@ -125,15 +120,12 @@ def _text_of_bytes(value: bytes) -> str:
 
 
 def double_text(number: float) -> str:
-    """Formats a double like Go's `%g`: fewest digits, an exponent below 1e-4 and from 1e6."""
+    """Formats a double like Go's `%g`."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
         return "+Inf" if number > 0 else "-Inf"
-    if number == 0 or 1e-4 <= abs(number) < 1e6:
-        return repr(number).removesuffix(".0")
-    digits, _, exponent = f"{Decimal(repr(number)).normalize():e}".partition("e")
-    return f"{digits}e{int(exponent):+03d}"
+    return float_text(number)
 
 
 def type_value(value: Any) -> Type:
@@ -165,7 +157,7 @@ OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("int(duration) -> int", lambda value: value.nanoseconds),
     ("int(string) -> int", _int_of_text),
     ("int(timestamp) -> int", lambda value: value.nanoseconds // NANOSECONDS),
-    ("int(uint) -> int", _int_of_uint),
+    ("int(uint) -> int", lambda number: int64(int(number))),
     ("string(string) -> string", _same),
     ("string(bool) -> string", lambda value: "true" if value else "false"),
     ("string(bytes) -> string", _text_of_bytes),

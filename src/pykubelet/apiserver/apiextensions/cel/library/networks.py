@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote, unquote_plus
 
 from pykubelet.api.field_errors import go_quote
-from pykubelet.apiserver.apiextensions.cel.values import CelError, add_kind
+from pykubelet.apiserver.apiextensions.cel.values import CelError, add_kind, succeeds
 
 _Address = IPv4Address | IPv6Address
 _Network = IPv4Interface | IPv6Interface
@@ -78,17 +78,6 @@ def _no_network(text: str, problem: str) -> CelError:
     return CelError(f"{_NO_NETWORK}: {_NO_NETWORK}: netip.ParsePrefix({go_quote(text)}): {problem}")
 
 
-def _is(read: Callable[[str], Any]) -> Callable[[str], bool]:
-    def check(text: str) -> bool:
-        try:
-            read(text)
-        except CelError:
-            return False
-        return True
-
-    return check
-
-
 def _is_local_multicast(address: _Address) -> bool:
     if address.version == 4:
         return address.packed[:3] == b"\xe0\x00\x00"
@@ -117,7 +106,7 @@ def _contains_cidr(network: _Network, other: _Network) -> bool:
 
 OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("ip(string) -> net.IP", _ip),
-    ("isIP(string) -> bool", _is(_ip)),
+    ("isIP(string) -> bool", succeeds(_ip)),
     ("ip.isCanonical(string) -> bool", lambda text: str(_ip(text)) == text),
     ("(net.IP).family() -> int", lambda address: address.version),
     ("(net.IP).isUnspecified() -> bool", lambda address: address.is_unspecified),
@@ -127,7 +116,7 @@ OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("(net.IP).isGlobalUnicast() -> bool", _is_global_unicast),
     ("string(net.IP) -> string", str),
     ("cidr(string) -> net.CIDR", _cidr),
-    ("isCIDR(string) -> bool", _is(_cidr)),
+    ("isCIDR(string) -> bool", succeeds(_cidr)),
     ("(net.CIDR).containsIP(string) -> bool", lambda network, text: _contains_ip(network, _ip(text))),
     ("(net.CIDR).containsIP(net.IP) -> bool", _contains_ip),
     ("(net.CIDR).containsCIDR(string) -> bool", lambda network, text: _contains_cidr(network, _cidr(text))),
@@ -231,14 +220,6 @@ def _url(text: str) -> Url:
         raise CelError(f"URL parse error during conversion from string: {error}") from None
 
 
-def is_url(text: str) -> bool:
-    try:
-        read_url(text)
-    except UrlError:
-        return False
-    return True
-
-
 def _hostname(url: Url) -> str:
     host = url.host
     if host.startswith("["):
@@ -267,7 +248,7 @@ def _query(url: Url) -> dict[str, list[str]]:
 
 URL_OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("url(string) -> kubernetes.URL", _url),
-    ("isURL(string) -> bool", is_url),
+    ("isURL(string) -> bool", succeeds(_url)),
     ("(kubernetes.URL).getScheme() -> string", lambda url: url.scheme),
     ("(kubernetes.URL).getHost() -> string", lambda url: url.host),
     ("(kubernetes.URL).getHostname() -> string", _hostname),

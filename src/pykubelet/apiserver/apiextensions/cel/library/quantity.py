@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykubelet.api.quantity import MAX_INT64, MIN_INT64, Format, Quantity, QuantityError, add, cmp, parse_quantity, sub
-from pykubelet.apiserver.apiextensions.cel.values import CelError, add_kind
+from pykubelet.apiserver.apiextensions.cel.values import CelError, add_kind, succeeds
 
 # Powers of ten beyond which no number fits int64, or a double.
 _INT64_PLACES = 19
@@ -22,14 +22,6 @@ def _quantity(text: str) -> Quantity:
         return parse_quantity(text)
     except QuantityError as error:
         raise CelError(str(error)) from None
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        parse_quantity(text)
-    except QuantityError:
-        return False
-    return True
 
 
 def _whole(quantity: Quantity) -> int | None:
@@ -59,7 +51,7 @@ def _of_int(number: int) -> Quantity:
 
 OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("quantity(string) -> kubernetes.Quantity", _quantity),
-    ("isQuantity(string) -> bool", _is_quantity),
+    ("isQuantity(string) -> bool", succeeds(_quantity)),
     ("sign(kubernetes.Quantity) -> int", Quantity.sign),
     ("(kubernetes.Quantity).isGreaterThan(kubernetes.Quantity) -> bool", lambda a, b: cmp(a, b) > 0),
     ("(kubernetes.Quantity).isLessThan(kubernetes.Quantity) -> bool", lambda a, b: cmp(a, b) < 0),

@@ -10,7 +10,7 @@ from functools import total_ordering
 from typing import Any
 
 from pykubelet.api.field_errors import go_quote
-from pykubelet.apiserver.apiextensions.cel.values import MAX_UINT64, CelError, add_kind
+from pykubelet.apiserver.apiextensions.cel.values import MAX_UINT64, CelError, add_kind, succeeds
 
 _DIGITS = re.compile("[0-9]+", re.ASCII)
 _WORD = re.compile("[0-9A-Za-z-]+", re.ASCII)
@@ -104,19 +104,11 @@ def _version(text: str, normalizes: bool = False) -> Semver:
         raise CelError(str(error)) from None
 
 
-def _is_version(text: str, normalizes: bool = False) -> bool:
-    try:
-        _version(text, normalizes)
-    except CelError:
-        return False
-    return True
-
-
 OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("semver(string) -> kubernetes.Semver", _version),
     ("semver(string, bool) -> kubernetes.Semver", _version),
-    ("isSemver(string) -> bool", _is_version),
-    ("isSemver(string, bool) -> bool", _is_version),
+    ("isSemver(string) -> bool", succeeds(_version)),
+    ("isSemver(string, bool) -> bool", succeeds(_version)),
     ("(kubernetes.Semver).isGreaterThan(kubernetes.Semver) -> bool", lambda a, b: a > b),
     ("(kubernetes.Semver).isLessThan(kubernetes.Semver) -> bool", lambda a, b: a < b),
     ("(kubernetes.Semver).compareTo(kubernetes.Semver) -> int", lambda a, b: int(a > b) - int(a < b)),

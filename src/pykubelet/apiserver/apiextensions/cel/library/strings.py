@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from pykubelet.api.field_errors import SHORT_ESCAPES, go_quote
+from pykubelet.api.field_errors import GO_SPACE, SHORT_ESCAPES, go_quote
 from pykubelet.api.names import (
     dns1035_label_errors,
     dns1123_label_errors,
@@ -271,8 +271,6 @@ FORMAT_OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
 
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _UPPER = {lower: upper for upper, lower in _LOWER.items()}
-# White space as Go defines it.
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _QUOTED = str.maketrans(SHORT_ESCAPES)
 # No validated string is this long, but one built by a rule could be.
 _MAX_LENGTH = 10_000_000
@@ -380,7 +378,7 @@ OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("(string).split(string, int) -> list<string>", _split),
     ("(string).substring(int) -> string", _substring),
     ("(string).substring(int, int) -> string", _substring),
-    ("(string).trim() -> string", lambda text: text.strip(_SPACE)),
+    ("(string).trim() -> string", lambda text: text.strip(GO_SPACE)),
     ("(string).format(list<dyn>) -> string", format_string),
     ("strings.quote(string) -> string", lambda text: f'"{text.translate(_QUOTED)}"'),
     ("(list<string>).join() -> string", _joined),

@@ -7,30 +7,19 @@ vendor/k8s.io/kube-openapi/pkg/validation/strfmt/duration.go, vendor/k8s.io/kube
 """
 
 import re
-import zoneinfo
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any, Final
 
 from pykubelet.api.quantity import MAX_INT64
-from pykubelet.api.times import is_time_zone
+from pykubelet.api.times import DURATION_UNITS, time_zone
 from pykubelet.apiserver.apiextensions.cel.values import NANOSECONDS, CelError, Duration, Timestamp
 
 MIN_SECONDS: Final = -62_135_596_800
 """The start of the year 1, in seconds since 1970."""
 MAX_SECONDS: Final = 253_402_300_799
 """The end of the year 9999, in seconds since 1970."""
-_UNITS = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "μs": 1_000,
-    "ms": 1_000_000,
-    "s": NANOSECONDS,
-    "m": 60 * NANOSECONDS,
-    "h": 3600 * NANOSECONDS,
-}
 _PIECE = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
 _DURATION = re.compile(rf"([+-]?)(?:0|(?:{_PIECE})+)", re.ASCII)
 _PIECES = re.compile(_PIECE, re.ASCII)
@@ -63,7 +52,7 @@ def read_duration(text: str) -> Duration:
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f'time: invalid duration "{text}"')
-    total = sum(int(Decimal(number) * _UNITS[unit]) for number, unit in _PIECES.findall(text))
+    total = sum(int(Decimal(number) * DURATION_UNITS[unit]) for number, unit in _PIECES.findall(text))
     # The most negative number has no positive counterpart.
     if total > MAX_INT64 + (match[1] == "-"):
         raise ValueError(f'time: invalid duration "{text}"')
@@ -166,12 +155,10 @@ def _zone(name: str) -> tzinfo:
         return timezone(-offset if match[1] == "-" else offset)
     if name in {"", "UTC", "Local"}:
         return UTC
-    if not is_time_zone(name):
+    zone = time_zone(name)
+    if zone is None:
         raise CelError(f"unknown time zone {name}")
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise CelError(f"unknown time zone {name}") from None
+    return zone
 
 
 def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
