@@ -1,8 +1,9 @@
 """Values encrypted at rest."""
 
+import sqlite3
 import stat
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,24 @@ def test_key_file_that_is_not_fit_is_refused(tmp_path: Path, content: bytes, mod
     path.chmod(mode)
     with pytest.raises(StoreUnusable, match=f"the key file .*/key .*{problem}"):
         read_keys(path)
+
+
+async def test_values_of_other_collections_are_written_plain_though_a_key_is_given(tmp_path: Path) -> None:
+    """Only the chosen collections are encrypted, whatever the text of a value is."""
+    async with opened(tmp_path, tmp_path / "key") as store:
+        await put(store, MAP, "plain-value")
+        await put(store, SECRET, "secret-value")
+    rows = stored_values(tmp_path / "state.db")
+    assert b"plain-value" in rows["configmaps"]
+    assert rows["configmaps"].startswith(b"{")
+    assert is_encrypted(rows["secrets"])
+    async with opened(tmp_path, tmp_path / "key") as store:
+        assert value_of(store.get(MAP)) == "plain-value"
+
+
+def stored_values(path: Path) -> dict[str, bytes]:
+    with closing(sqlite3.connect(path)) as connection:
+        return dict(connection.execute("SELECT collection, value FROM revisions"))
 
 
 async def test_secrets_are_not_in_the_file_once_sealing_is_on(tmp_path: Path) -> None:
