@@ -103,12 +103,6 @@ def too_large_version(requested: int, current: int) -> Timeout:
     return Timeout(text, details=details, retry_after_seconds=1)
 
 
-def method_not_supported(resource: Resource, action: str) -> MethodNotAllowed:
-    """The resource does not support the verb."""
-    text = f"{action} is not supported on resources of kind {go_quote(resource.group_resource)}"
-    return MethodNotAllowed(text, details=_details(resource, ""))
-
-
 def no_such_method() -> MethodNotAllowed:
     """The path exists, but not for this method."""
     return MethodNotAllowed("the server does not allow this method on the requested resource", details={})

@@ -88,9 +88,9 @@ class NamespaceTerminator:
     def _listen(self, collection: str) -> None:
         if collection not in self._listened:
             self._listened.add(collection)
-            self._store.listen(collection, self._heard)
+            self._store.listen(collection, self._on_change)
 
-    def _heard(self, change: StoreChange) -> None:
+    def _on_change(self, change: StoreChange) -> None:
         key = change.key
         if key.collection == NAMESPACES_RESOURCE.group_resource:
             if key.name not in self._remaining and change.after is not None and is_terminating(change.document):

@@ -7,7 +7,7 @@ staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go, staging/src/k8s.io/c
 
 import platform
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -79,10 +79,14 @@ class NonResourceHandler:
         path = visit.target.path
         if page := self._open_page(visit):
             return page
-        find = self._finder(path)
-        if find is None:
-            return None
-        reply = await find(visit)
+        first = path.split("/", 2)[1]
+        reply: HttpResponse | None = None
+        if path in self._fixed:
+            reply = self._fixed[path]()
+        elif first in ("api", "apis"):
+            reply = self._discovery(visit)
+        elif first == "openapi":
+            reply = await self._open_api(visit)
         if reply is not None and visit.method not in _READING:
             raise no_such_method()
         return reply
@@ -94,12 +98,6 @@ class NonResourceHandler:
             return first == "api"
         group = rest.partition("/")[0]
         return any(served.resource.group == group for served in self._kinds.all() if served.definition)
-
-    def _finder(self, path: str) -> Callable[[NonResourceRequest], Awaitable[HttpResponse | None]] | None:
-        if path in self._fixed:
-            return self._fixed_page
-        first = path.split("/", 2)[1]
-        return {"api": self._discovery, "apis": self._discovery, "openapi": self._open_api}.get(first)
 
     def _open_page(self, visit: NonResourceRequest) -> HttpResponse | None:
         """Health and metrics, which accept any method."""
@@ -113,9 +111,6 @@ class NonResourceHandler:
             log.warning("health check failed", check=check, reason=wrong)
         return text_response(found.code, found.text)
 
-    async def _fixed_page(self, visit: NonResourceRequest) -> HttpResponse:
-        return self._fixed[visit.target.path]()
-
     def _index(self) -> HttpResponse:
         served = self._kinds.all()
         groups = discovery.api_group_list(served)["groups"]
@@ -128,7 +123,7 @@ class NonResourceHandler:
             {"paths": sorted(paths - {"/", "/index.html", "/version/"})}, ResponseFormat(), pretty=True
         )
 
-    async def _discovery(self, visit: NonResourceRequest) -> HttpResponse | None:
+    def _discovery(self, visit: NonResourceRequest) -> HttpResponse | None:
         parts = visit.target.path.strip("/").split("/")
         if len(parts) == 1:
             form = discovery_form(visit.accept)

@@ -39,7 +39,6 @@ ACCOUNT_PREFIX = "system:serviceaccount:"
 ACCOUNTS_GROUP = "system:serviceaccounts"
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 CONTROLLER_MANAGER = "system:kube-controller-manager"
-SCHEDULER = "system:kube-scheduler"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

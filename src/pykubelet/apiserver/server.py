@@ -108,9 +108,7 @@ class Server:
         if "get" not in request.served.verbs:
             # Reviews and other kinds that are never stored have only a handler of their own.
             raise no_such_method()
-        if not subresource:
-            return _VERBS[request.verb]
-        if subresource in _OBJECT_SUBRESOURCES and request.verb in ("get", "update", "patch"):
+        if not subresource or (subresource in _OBJECT_SUBRESOURCES and request.verb in ("get", "update", "patch")):
             return _VERBS[request.verb]
         if handler := _SUBRESOURCE_HANDLERS.get(subresource):
             return handler

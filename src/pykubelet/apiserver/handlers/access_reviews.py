@@ -9,7 +9,7 @@ pkg/registry/authentication/tokenreview/storage.go, pkg/registry/authentication/
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.errors import BadRequest
@@ -59,14 +59,14 @@ class AccessReviews:
 
     async def self_subject_review(self, request: ApiRequest) -> ApiResponse:
         """Answers a SelfSubjectReview: the user that sent it."""
-        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
+        review = await decode_in_thread(request, read_posted_object, request, ExpectedKind.of(request.served))
         metadata = {"creationTimestamp": format_time(self.clock.now())}
         status = {"userInfo": _user_document(request.user)}
         return review.answer(_type(review.document) | {"metadata": metadata, "status": status})
 
     async def token(self, request: ApiRequest) -> ApiResponse:
         """Answers a TokenReview: whether a token is valid, and whose it is."""
-        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
+        review = await decode_in_thread(request, read_posted_object, request, ExpectedKind.of(request.served))
         spec = review.document["spec"]
         token = spec.get("token", "")
         if not token:
@@ -81,7 +81,7 @@ class AccessReviews:
     async def access(self, request: ApiRequest) -> ApiResponse:
         """Answers SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview."""
         kind = request.served.resource.kind
-        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
+        review = await decode_in_thread(request, read_posted_object, request, ExpectedKind.of(request.served))
         if errors := access_review_errors(review.document, kind):
             # Upstream's error has no kind here, and its message shows that.
             raise errors_invalid("", AUTHORIZATION, "", errors)
@@ -93,7 +93,7 @@ class AccessReviews:
 
     async def rules(self, request: ApiRequest) -> ApiResponse:
         """Answers a SelfSubjectRulesReview: the rules of the user in a namespace."""
-        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
+        review = await decode_in_thread(request, read_posted_object, request, ExpectedKind.of(request.served))
         namespace = review.document["spec"].get("namespace", "")
         if not namespace:
             raise BadRequest("no namespace on request")
@@ -150,8 +150,8 @@ def access_review_spec(user: UserInfo, spec: Document) -> AccessReviewSpec:
         return AccessReviewSpec(
             AuthorizationAttributes(user=user, verb=path.get("verb", ""), path=path.get("path", "")), ""
         )
-    fields, fields_problem = _fields(about.get("fieldSelector") or {})
-    labels, labels_problem = _labels(about.get("labelSelector") or {})
+    fields, fields_problem = _selector_text(about, "fieldSelector", parse_field_selector, _field_requirement)
+    labels, labels_problem = _selector_text(about, "labelSelector", parse_selector, _label_requirement)
     review = AuthorizationAttributes(
         user=user,
         verb=about.get("verb", ""),
@@ -220,47 +220,31 @@ def _requirement_errors(one: Document, path: str, *, is_label: bool) -> list[Fie
     return errors
 
 
-def _fields(selector: Document) -> tuple[str, str]:
-    """The field selector as text, and its ignored requirements."""
+def _selector_text(
+    about: Document, field: str, parse: Callable[[str], object], requirement_text: Callable[[Document], str | None]
+) -> tuple[str, str]:
+    """The selector as text, and a message about the requirements that were ignored."""
+    selector = about.get(field) or {}
     if raw := selector.get("rawSelector"):
         try:
-            return str(parse_field_selector(raw)), ""
+            return str(parse(raw)), ""
         except SelectorError:
-            return "", f"{_RESOURCE}.fieldSelector ignored due to parse error"
+            return "", f"{_RESOURCE}.{field} ignored due to parse error"
     wanted: Sequence[Document] = selector.get("requirements") or ()
-    found = [
-        FieldRequirement(one.get("key", ""), one["values"][0], equal=one["operator"] == "In")
-        for one in wanted
-        if one.get("operator") in {"In", "NotIn"} and len(one.get("values") or ()) == 1
-    ]
-    return ",".join(map(str, found)), _passed_over("fieldSelector", wanted, found)
+    found = [text for one in wanted if (text := requirement_text(one)) is not None]
+    problem = f"{_RESOURCE}.{field} {'partially ignored' if found else 'ignored'} due to parse error"
+    return ",".join(found), "" if len(found) == len(wanted) else problem
 
 
-def _labels(selector: Document) -> tuple[str, str]:
-    """The label selector as text, and its ignored requirements."""
-    if raw := selector.get("rawSelector"):
-        try:
-            return str(parse_selector(raw)), ""
-        except SelectorError:
-            return "", f"{_RESOURCE}.labelSelector ignored due to parse error"
-    wanted: Sequence[Document] = selector.get("requirements") or ()
-    found: list[str] = []
-    for one in wanted:
-        operator = _LABEL_OPERATORS.get(one.get("operator", ""))
-        if operator is not None:
-            found.append(str(requirement(one.get("key", ""), operator, one.get("values") or ())))
-    return ",".join(found), _passed_over("labelSelector", wanted, found)
+def _field_requirement(one: Document) -> str | None:
+    if one.get("operator") not in {"In", "NotIn"} or len(one.get("values") or ()) != 1:
+        return None
+    return str(FieldRequirement(one.get("key", ""), one["values"][0], equal=one["operator"] == "In"))
 
 
-def _passed_over(field: str, wanted: Sequence[Any], found: Sequence[Any]) -> str:
-    if len(wanted) == len(found):
-        return ""
-    return f"{_RESOURCE}.{field} {'partially ignored' if found else 'ignored'} due to parse error"
-
-
-def _expected(request: ApiRequest) -> ExpectedKind:
-    resource = request.served.resource
-    return ExpectedKind(resource.api_version, resource.kind, request.served.definition)
+def _label_requirement(one: Document) -> str | None:
+    operator = _LABEL_OPERATORS.get(one.get("operator", ""))
+    return None if operator is None else str(requirement(one.get("key", ""), operator, one.get("values") or ()))
 
 
 def _type(document: Document) -> Document:

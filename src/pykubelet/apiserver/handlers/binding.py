@@ -10,7 +10,6 @@ from pykubelet.api.field_errors import FieldError, aggregate_text, go_quote, not
 from pykubelet.api.schema import PODS
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver import errors
-from pykubelet.apiserver.errors import not_found
 from pykubelet.apiserver.handlers.options import write_options
 from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, in_namespace, with_metadata
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
@@ -19,7 +18,6 @@ from pykubelet.apiserver.storage.codec import in_order
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 
 BINDING = ExpectedKind("v1", "Binding", "core.v1.Binding")
-_SCHEDULED = "PodScheduled"
 CREATED: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -41,7 +39,7 @@ async def bind_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
         assert admitted is not None
         check_binding(admitted)
         if existing is None:
-            raise not_found(PODS, name)
+            raise errors.not_found(PODS, name)
         return in_order(assign_node(existing.document, admitted, scope.now()))
 
     key = StoreKey(PODS.group_resource, request.namespace, name)
@@ -70,7 +68,7 @@ def assign_node(pod: Document, binding: Document, now: str) -> Document:
         labels={**metadata.get("labels", {}), **(wanted.get("labels") or {})} or None,
     )
     status = {key: value for key, value in pod["status"].items() if key != "nominatedNodeName"}
-    condition = {"type": _SCHEDULED, "status": "True"}
+    condition = {"type": "PodScheduled", "status": "True"}
     return {
         **changed,
         "spec": {**spec, "nodeName": binding["target"]["name"]},

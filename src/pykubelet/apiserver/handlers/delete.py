@@ -16,11 +16,11 @@ from typing import Any, Literal
 from pykubelet.api.errors import BadRequest, NotFound
 from pykubelet.api.field_errors import FieldError, TypedString, invalid, not_supported
 from pykubelet.api.schema import definitions
-from pykubelet.api.serializer import Document, encode
+from pykubelet.api.serializer import Document
 from pykubelet.api.strict import check_object
 from pykubelet.api.times import format_time, parse_time
 from pykubelet.apiserver import errors
-from pykubelet.apiserver.handlers.get import list_page
+from pykubelet.apiserver.handlers.get import list_page, list_response
 from pykubelet.apiserver.handlers.options import (
     Query,
     WriteOptions,
@@ -34,8 +34,8 @@ from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, with_
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decode_errors import fatal_error
 from pykubelet.apiserver.serializer.decoder import JSON, PARSERS, PROTOBUF, YAML, decode_in_thread
-from pykubelet.apiserver.storage.codec import item_text, key_of, list_head, served_document, served_text, stored_form
-from pykubelet.apiserver.storage.interfaces import StoreEntry, WriteDecision
+from pykubelet.apiserver.storage.codec import key_of, served_document, served_text, stored_form
+from pykubelet.apiserver.storage.interfaces import StoreEntry
 from pykubelet.kinds.kind import Kind
 from pykubelet.kinds.metadata import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 
@@ -75,11 +75,6 @@ class DeleteOptions:
     orphan_dependents: bool | None = None
     policy: str | None = None
     dry_run: bool = False
-
-    @property
-    def leaves_dependents_open(self) -> bool:
-        """Whether the options leave the propagation policy to the kind's default."""
-        return self.orphan_dependents is None and self.policy is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +117,10 @@ async def delete_object(
     if done.action not in _MARKING:
         return done, None
     assert entry is not None
+    marked_at = entry.revision
     if done.action == "mark and remove":
-        # Watchers see the marked object before they see it removed.
-        await scope.store.write(key, _removing(entry.revision))
+        # Watchers see the marked object before they see it removed. A change in between keeps it.
+        await scope.store.write(key, lambda now: None if now is None or now.revision == marked_at else now.document)
     return done, entry
 
 
@@ -142,9 +138,7 @@ async def delete_collection(scope: RequestScope, request: ApiRequest) -> ApiResp
             await delete_object(scope, one, options)
         except NotFound:
             continue
-    items = b",".join([item_text(served, entry.text) for entry in page.entries])
-    body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
-    return ApiResponse(body=body)
+    return list_response(served, page)
 
 
 class _DeleteDecision:
@@ -390,15 +384,6 @@ def _has_finalizer(options: DeleteOptions, finalizers: list[str], name: str, pol
     return options.policy == policy if options.policy is not None else name in finalizers
 
 
-def _removing(revision: int) -> WriteDecision:
-    """The decision to remove an object unless it changed after that revision."""
-
-    def decide(existing: StoreEntry | None) -> Document | None:
-        return None if existing is None or existing.revision == revision else existing.document
-
-    return decide
-
-
 def _success(request: ApiRequest, document: Document) -> Document:
     resource, metadata = request.served.resource, document["metadata"]
     details = {"name": metadata["name"], "group": resource.group, "kind": resource.plural, "uid": metadata["uid"]}
@@ -412,5 +397,6 @@ def _success(request: ApiRequest, document: Document) -> Document:
 
 
 def _warn(request: ApiRequest, options: DeleteOptions) -> None:
-    if request.served.resource.group_resource == "jobs.batch" and options.leaves_dependents_open:
+    has_policy = options.orphan_dependents is not None or options.policy is not None
+    if request.served.resource.group_resource == "jobs.batch" and not has_policy:
         request.warnings.append(JOB_WARNING)

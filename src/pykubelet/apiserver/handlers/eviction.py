@@ -11,7 +11,6 @@ from pykubelet.api.labels import SelectorError, selector_from_document
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver import errors
-from pykubelet.apiserver.errors import not_found
 from pykubelet.apiserver.handlers.binding import CREATED, with_condition
 from pykubelet.apiserver.handlers.delete import DeleteOptions, check_preconditions, delete_object, delete_options
 from pykubelet.apiserver.handlers.options import write_options
@@ -107,12 +106,6 @@ def record_disruption(budget: Document, pod_name: str, now: str) -> Document:
     return {**budget, "status": new}
 
 
-def mark_disrupted(pod: Document, now: str) -> Document:
-    """Sets the DisruptionTarget condition of an evicted pod."""
-    conditions = with_condition(pod["status"].get("conditions", []), _EVICTED, now)
-    return {**pod, "status": {**pod["status"], "conditions": conditions}}
-
-
 def _selects(budget: Document, labels: dict[str, str]) -> bool:
     try:
         return selector_from_document(budget["spec"].get("selector")).matches(labels)
@@ -154,7 +147,7 @@ def _options(eviction: Document, write: WriteRequest) -> DeleteOptions:
 def _newest(scope: RequestScope, request: ApiRequest) -> Document:
     entry = scope.store.newest(key_of(request.served, request.namespace, request.name))
     if entry is None:
-        raise not_found(request.served.resource, request.name)
+        raise errors.not_found(request.served.resource, request.name)
     return entry.document
 
 
@@ -182,10 +175,11 @@ async def _marked(scope: RequestScope, request: ApiRequest, options: DeleteOptio
 
     def decide(existing: StoreEntry | None) -> Document:
         if existing is None:
-            raise not_found(request.served.resource, request.name)
+            raise errors.not_found(request.served.resource, request.name)
         pod = existing.document
         check_preconditions(options, pod, request.served)
-        return in_order(mark_disrupted(pod, scope.now()))
+        conditions = with_condition(pod["status"].get("conditions", []), _EVICTED, scope.now())
+        return in_order({**pod, "status": {**pod["status"], "conditions": conditions}})
 
     entry = await scope.store.write(key_of(request.served, request.namespace, request.name), decide)
     assert entry is not None

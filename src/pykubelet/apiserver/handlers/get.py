@@ -30,7 +30,7 @@ from pykubelet.kinds.kind import Kind
 
 _VERSION = "meta.k8s.io/v1"
 _INVALID = "continue key is not valid"
-_STRANGE = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9_-]")
 NEWEST = -1
 """A continue token with this revision continues in the newest state."""
 _TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -70,9 +70,7 @@ async def list_objects(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     options = list_options(request.query)
     chosen = object_selector(options.labels, options.fields, served)
     page = list_page(scope.store, served, request.namespace, options, chosen)
-    items = b",".join([item_text(served, entry.text) for entry in page.entries])
-    body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
-    return ApiResponse(body=body)
+    return list_response(served, page)
 
 
 class ListPage(NamedTuple):
@@ -80,6 +78,12 @@ class ListPage(NamedTuple):
 
     entries: tuple[StoreEntry, ...] | list[StoreEntry]
     metadata: Document
+
+
+def list_response(served: Kind, page: ListPage) -> ApiResponse:
+    """The list with the page's objects, built from their stored texts."""
+    items = b",".join([item_text(served, entry.text) for entry in page.entries])
+    return ApiResponse(body=b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}")))
 
 
 def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:
@@ -94,7 +98,10 @@ def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, 
         snapshot = _snapshot(store, served, namespace, None if revision == NEWEST else revision, start)
     else:
         snapshot = _snapshot(store, served, namespace, _revision(store, options), "")
-    entries = snapshot.entries if not start else _entries_after(snapshot, namespace, start)
+    entries = snapshot.entries
+    if start:
+        last = (namespace, start) if namespace or "/" not in start else tuple(start.split("/", 1))
+        entries = tuple(entry for entry in entries if (entry.key.namespace, entry.key.name) > last)
     return _limited(entries, served, namespace, options, chosen, snapshot.revision)
 
 
@@ -131,22 +138,22 @@ def read_continue_token(token: str) -> ContinuePosition:
 
 
 def _decoded(token: str) -> Any:
-    strange = _STRANGE.search(token)
-    if strange or len(token) % 4 == 1:
-        place = strange.start() if strange else len(token) // 4 * 4
+    invalid = _NOT_BASE64.search(token)
+    if invalid or len(token) % 4 == 1:
+        place = invalid.start() if invalid else len(token) // 4 * 4
         raise _refused(f"{_INVALID}: illegal base64 data at input byte {place}")
     text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
     try:
         return decode_document(text)
     except (DecodeError, ValueError) as error:
-        raise _refused(f"{_INVALID}: {syntax_error(text) or 'it is no UTF-8'}") from error
+        raise _refused(f"{_INVALID}: {syntax_error(text) or 'it is not UTF-8'}") from error
 
 
 def _refused(why: str) -> BadRequest:
     return BadRequest(f"invalid continue token: {why}")
 
 
-class TooOldToGoOn(Expired):
+class ContinueTokenExpired(Expired):
     """The continue token's revision is compacted; the Status has a token that continues in the newest state."""
 
     def __init__(self, token: str) -> None:
@@ -174,14 +181,8 @@ def _snapshot(store: Store, served: Kind, namespace: str, revision: int | None, 
         return store.list(collection_of(served), namespace, at=revision)
     except Expired as error:
         if start:
-            raise TooOldToGoOn(continue_token(start, NEWEST)) from error
+            raise ContinueTokenExpired(continue_token(start, NEWEST)) from error
         raise Expired(_TOO_OLD) from error
-
-
-def _entries_after(snapshot: Snapshot, namespace: str, start: str) -> tuple[StoreEntry, ...]:
-    """The entries after the start of a continue token."""
-    last = (namespace, start) if namespace or "/" not in start else tuple(start.split("/", 1))
-    return tuple(entry for entry in snapshot.entries if (entry.key.namespace, entry.key.name) > last)
 
 
 def _limited(

@@ -40,6 +40,25 @@ APPLY_PATCH = "application/apply-patch+yaml"
 NOT_OLDER_THAN, EXACT = "NotOlderThan", "Exact"
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _INT64 = range(-(2**63), 2**63)
+NO_FIELDS = FieldSelector()
+# Upstream converts the field labels of these kinds with their own functions, which have their own messages.
+_OWN_MESSAGES = frozenset(
+    {
+        "pods",
+        "nodes",
+        "replicationcontrollers",
+        "events",
+        "events.events.k8s.io",
+        "namespaces",
+        "secrets",
+        "services",
+        "certificatesigningrequests.certificates.k8s.io",
+    }
+)
+_OLD_LABELS = {("pods", "spec.host"): "spec.nodeName"}
+_EMPTY: Document = {"metadata": {}, "spec": {}, "status": {}}
+_labels = lru_cache(maxsize=512)(parse_selector)
+_fields = lru_cache(maxsize=512)(parse_field_selector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +203,13 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     return errors
 
 
-_UINT64_DIGITS = 20
-
-
 def parse_revision(text: str) -> int | None:
     """Parses a resourceVersion: 0 if empty, None if it is not an unsigned 64-bit number."""
     if not text:
         return 0
-    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > _UINT64_DIGITS:
+    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > 20:
         return None
-    number = int(text)
-    return number if number < 2**64 else None
+    return number if (number := int(text)) < 2**64 else None
 
 
 def revision_error(text: str) -> str:
@@ -202,25 +217,6 @@ def revision_error(text: str) -> str:
     problem = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
     quoted = go_quote(text)
     return f"resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {problem}"
-
-
-NO_FIELDS = FieldSelector()
-# Upstream converts the field labels of these kinds with their own functions, which have their own messages.
-_OWN_WORDS = frozenset(
-    {
-        "pods",
-        "nodes",
-        "replicationcontrollers",
-        "events",
-        "events.events.k8s.io",
-        "namespaces",
-        "secrets",
-        "services",
-        "certificatesigningrequests.certificates.k8s.io",
-    }
-)
-_OLD_LABELS = {("pods", "spec.host"): "spec.nodeName"}
-_EMPTY: Document = {"metadata": {}, "spec": {}, "status": {}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,16 +256,6 @@ def object_selector(labels: str, fields: str, served: Kind) -> ObjectSelector:
         raise BadRequest(str(error)) from error
 
 
-@lru_cache(maxsize=512)
-def _labels(text: str) -> Selector:
-    return parse_selector(text)
-
-
-@lru_cache(maxsize=512)
-def _fields(text: str) -> FieldSelector:
-    return parse_field_selector(text)
-
-
 def _known(fields: FieldSelector, served: Kind) -> FieldSelector:
     if not fields.requirements:
         return fields
@@ -286,7 +272,7 @@ def _known(fields: FieldSelector, served: Kind) -> FieldSelector:
 
 def _unknown_label(label: str, served: Kind) -> str:
     resource = served.resource.group_resource
-    if resource in _OWN_WORDS or not served.definition:
+    if resource in _OWN_MESSAGES or not served.definition:
         return f"field label not supported: {label}"
     if resource == "jobs.batch":
         return f"field label {go_quote(label)} not supported for Job"

@@ -19,7 +19,6 @@ from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.yaml.read import read_stream
 from pykubelet.apiserver.errors import conflict, invalid, unknown_format, unknown_patch_type, unprocessable
-from pykubelet.apiserver.fieldmanager.fieldmanager import apply
 from pykubelet.apiserver.handlers.options import APPLY_PATCH, IGNORE, STRICT, write_options
 from pykubelet.apiserver.handlers.update import ObjectUpdate
 from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest
@@ -42,7 +41,6 @@ _TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 # A custom resource has no Go type that says how its lists merge.
 _CUSTOM_TYPES = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
 _OPERATION_FIELDS = frozenset({"op", "path", "from", "value"})
-_TEXT_FIELDS = ("op", "path", "from")
 _GO_NAMES = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
 
 
@@ -73,22 +71,13 @@ async def _apply(write: WriteRequest) -> ApiResponse:
 
     Creates an object that does not exist.
     """
-    scope, request, served, options = write.scope, write.request, write.served, write.options
+    request, served = write.request, write.served
     configuration = await decode_in_thread(request, read_configuration, write)
     update = ObjectUpdate(write)
 
     def decide(existing: StoreEntry | None) -> Document | None:
         live = None if existing is None and not request.subresource else update.live(existing)
-        new = apply(
-            live,
-            configuration,
-            definition=scope.schemas.of(served),
-            manager=options.field_manager,
-            api_version=served.resource.api_version,
-            subresource=request.subresource,
-            now=scope.now(),
-            force=options.force,
-        )
+        new = write.apply(live, configuration)
         if live is None and (uid := new["metadata"].get("uid")):
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise conflict(served.resource, request.name, why)
@@ -205,7 +194,7 @@ def _operations_problems(content: Any, prefix: str) -> list[str]:
         if not isinstance(operation, dict):
             what = f"json: cannot unmarshal {json_name(operation)} into Go value of type handlers.jsonPatchOp"
             raise BadRequest(f"{prefix}{what}")
-        for name in _TEXT_FIELDS:
+        for name in ("op", "path", "from"):
             if not isinstance(operation.get(name, ""), str):
                 field = f"Go struct field jsonPatchOp.{name} of type string"
                 raise BadRequest(f"{prefix}json: cannot unmarshal {json_name(operation[name])} into {field}")
@@ -226,10 +215,9 @@ def read_configuration(write: WriteRequest) -> Document:
     # An empty body is an object without fields.
     document = documents[0].value if documents and documents[0].value is not None else {}
     if not isinstance(document, dict):
-        shown = json_name(document)
         raise BadRequest(
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
-            f"json: cannot unmarshal {shown} into Go value of type map[string]interface {{}}"
+            f"json: cannot unmarshal {json_name(document)} into Go value of type map[string]interface {{}}"
         )
     repeated = documents[0].duplicates() if documents and write.options.field_validation == STRICT else ()
     if repeated:

@@ -57,8 +57,6 @@ _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 YAML = "application/yaml"
 Lines = Callable[[Iterable[SerializedEvent]], bytes]
 """Encodes a batch of events as lines."""
-Shown = Callable[[bytes], bytes]
-"""Converts the JSON text of an event's object."""
 _HEADS = {
     kind: f'{{"type":"{kind}","object":'.encode() for kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 }
@@ -105,13 +103,18 @@ def watch_lines(view: ResponseView, now: Now) -> Lines:
         return plain_lines
     headers = True
 
-    def shown(text: bytes) -> bytes:
+    def lines(events: Iterable[SerializedEvent]) -> bytes:
         nonlocal headers
-        document = _shown(decode_document(text), view, now(), headers=headers)
-        headers = False
-        return encode(document)
+        parts: list[bytes] = []
+        for event in events:
+            text = event.object
+            if event.type != "ERROR":
+                text = encode(_shown(decode_document(text), view, now(), headers=headers))
+                headers = False
+            parts += (_HEADS[event.type], text, _TAIL)
+        return b"".join(parts)
 
-    return converted_lines(shown)
+    return lines
 
 
 def document_response(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:
@@ -149,26 +152,19 @@ class _Clause:
 @lru_cache(maxsize=256)
 def object_form(accept: str, *, stream: bool = False) -> ResponseFormat:
     """Negotiates the form of objects, lists and watches; raises NotAcceptable."""
-    if not accept:
-        return PLAIN
-    for clause in _clauses(accept):
-        form = _as_form(clause)
-        if form is None or (stream and form.yaml):
-            continue
-        if not form.kind or (form.kind in (TABLE, PARTIAL, PARTIAL_LIST) and form.version in META_VERSIONS):
-            return form
-    raise NotAcceptable(_acceptable(stream=stream))
+    return _negotiated(accept, lambda form: form.kind != GROUP_DISCOVERY and not (stream and form.yaml), stream=stream)
 
 
 @lru_cache(maxsize=256)
 def plain_form(accept: str) -> ResponseFormat:
     """Negotiates the form of responses that are never converted, such as discovery; raises NotAcceptable."""
-    if not accept:
-        return PLAIN
-    for form in map(_as_form, _clauses(accept)):
-        if form is not None and not form.kind:
-            return form
-    raise NotAcceptable(_acceptable(stream=False))
+    return _negotiated(accept, lambda form: not form.kind)
+
+
+@lru_cache(maxsize=64)
+def discovery_form(accept: str) -> ResponseFormat:
+    """Negotiates the form of /api and /apis: aggregated if the client prefers it to plain; raises NotAcceptable."""
+    return _negotiated(accept, lambda form: form.kind in ("", GROUP_DISCOVERY))
 
 
 def error_form(accept: str) -> ResponseFormat:
@@ -179,14 +175,16 @@ def error_form(accept: str) -> ResponseFormat:
         return PLAIN
 
 
-@lru_cache(maxsize=64)
-def discovery_form(accept: str) -> ResponseFormat:
-    """Negotiates the form of /api and /apis: aggregated if the client prefers it to plain; raises NotAcceptable."""
-    forms = [form for form in map(_as_form, _clauses(accept)) if form is not None] if accept else [PLAIN]
-    for form in forms:
-        if form.kind == GROUP_DISCOVERY or not form.kind:
+def _negotiated(accept: str, fits: Callable[[ResponseFormat], bool], *, stream: bool = False) -> ResponseFormat:
+    """The first form in the Accept header's order of preference that fits."""
+    if not accept:
+        return PLAIN
+    for form in map(_as_form, _clauses(accept)):
+        if form is not None and fits(form):
             return form
-    raise NotAcceptable(_acceptable(stream=False))
+    # Upstream's message lists protobuf, which this server does not offer.
+    types = _STREAM_TYPES if stream else _TYPES
+    raise NotAcceptable(f"only the following media types are accepted: {', '.join(types)}")
 
 
 def wants_pretty(form: ResponseFormat, query: Mapping[str, str], user_agent: str) -> bool:
@@ -205,12 +203,6 @@ def accepts_gzip(accept_encoding: str) -> bool:
         if coding.strip().lower() == "gzip":
             return _quality(parameters.strip().removeprefix("q=")) > 0
     return False
-
-
-def _acceptable(*, stream: bool) -> str:
-    # Upstream's message lists protobuf, which this server does not offer.
-    types = _STREAM_TYPES if stream else _TYPES
-    return f"only the following media types are accepted: {', '.join(types)}"
 
 
 def _as_form(clause: _Clause) -> ResponseFormat | None:
@@ -297,19 +289,6 @@ def plain_lines(events: Iterable[SerializedEvent]) -> bytes:
     for event in events:
         parts += (_HEADS[event.type], event.object, _TAIL)
     return b"".join(parts)
-
-
-def converted_lines(shown: Shown) -> Lines:
-    """Encodes events with converted objects; the Status of an ERROR event stays as it is."""
-
-    def lines(events: Iterable[SerializedEvent]) -> bytes:
-        parts: list[bytes] = []
-        for event in events:
-            text = event.object if event.type == "ERROR" else shown(event.object)
-            parts += (_HEADS[event.type], text, _TAIL)
-        return b"".join(parts)
-
-    return lines
 
 
 def _shown(document: Document, view: ResponseView, now: datetime, *, headers: bool) -> Document:

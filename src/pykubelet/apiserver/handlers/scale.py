@@ -7,7 +7,6 @@ pkg/apis/autoscaling/validation/validation.go
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from pykubelet.api.errors import BadRequest
@@ -15,7 +14,6 @@ from pykubelet.api.field_errors import FieldError
 from pykubelet.api.labels import SelectorError, selector_from_document, selector_from_labels
 from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver import errors
-from pykubelet.apiserver.fieldmanager.fieldmanager import apply, record
 from pykubelet.apiserver.fieldmanager.managedfields import parent_owners, replicas_path, scale_owners
 from pykubelet.apiserver.handlers.get import stored_entry
 from pykubelet.apiserver.handlers.options import APPLY_PATCH, write_options
@@ -41,14 +39,14 @@ async def scale(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     if request.verb == "update":
         write = WriteRequest(scope, request, write_options(request.query, "UpdateOptions"))
         document = await decode_in_thread(request, _read_scale, write)
-        return await _update_scale(write, partial(_replace, write, document))
+        return await _update_scale(write, lambda old: write.record_owners(document, old, SCALE))
     patch_type = patch_type_of(request)
     write = WriteRequest(scope, request, write_options(request.query, "PatchOptions", patch_type=patch_type))
     if patch_type == APPLY_PATCH:
         configuration = await decode_in_thread(request, read_configuration, write)
-        return await _update_scale(write, partial(_apply, write, configuration))
+        return await _update_scale(write, lambda old: write.apply(old, configuration, SCALE))
     patch = await decode_in_thread(request, read_patch, patch_type, request.body, SCALE)
-    return await _update_scale(write, partial(_patch, write, patch))
+    return await _update_scale(write, lambda old: _patched(write, patch, old))
 
 
 async def _update_scale(write: WriteRequest, change: Callable[[Document], Document]) -> ApiResponse:
@@ -80,36 +78,10 @@ def _read_scale(write: WriteRequest) -> Document:
     return in_namespace(document, write.namespace)
 
 
-def _patch(write: WriteRequest, patch: Patch, old: Document) -> Document:
+def _patched(write: WriteRequest, patch: Patch, old: Document) -> Document:
     new, problems = patch.applied_to(old)
     write.warn(*patch.warnings(problems, new, write.options.field_validation))
-    return _replace(write, new, old)
-
-
-def _replace(write: WriteRequest, new: Document, old: Document) -> Document:
-    """The new Scale with its field owners."""
-    return record(
-        new,
-        old,
-        definition=SCALE.definition,
-        manager=write.field_manager,
-        api_version=SCALE.api_version,
-        subresource=write.request.subresource,
-        now=write.scope.now(),
-    )
-
-
-def _apply(write: WriteRequest, configuration: Document, old: Document) -> Document:
-    return apply(
-        old,
-        configuration,
-        definition=SCALE.definition,
-        manager=write.options.field_manager,
-        api_version=SCALE.api_version,
-        subresource=write.request.subresource,
-        now=write.scope.now(),
-        force=write.options.force,
-    )
+    return write.record_owners(new, old, SCALE)
 
 
 def _check(scale: Document, live: Document, write: WriteRequest) -> None:

@@ -10,7 +10,6 @@ staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Literal
 
 from pykubelet.aio.backoff import system_random
 from pykubelet.api.errors import ApiError
@@ -18,7 +17,6 @@ from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver.errors import too_large_version
 from pykubelet.apiserver.fieldmanager.typeconverter import schema_of
 from pykubelet.apiserver.handlers.options import (
-    ListOptions,
     ObjectSelector,
     list_options,
     object_selector,
@@ -32,7 +30,6 @@ from pykubelet.apiserver.storage.interfaces import ChangeBatch, ChangeWatch, Sto
 from pykubelet.kinds.kind import Kind
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-Batches = AsyncGenerator[tuple[SerializedEvent, ...], None]
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_SECONDS = 2.0
 """A watch sends a last bookmark this long before its end, so that the client can resume there."""
@@ -96,12 +93,6 @@ def bookmark_event(served: Kind, revision: int, *, ends_initial_events: bool = F
     return SerializedEvent("BOOKMARK", encode(in_order(document)))
 
 
-def error_event(error: ApiError) -> SerializedEvent:
-    """The ERROR event that ends a watch."""
-    kind: Literal["ERROR"] = "ERROR"
-    return SerializedEvent(kind, encode(error.to_status()))
-
-
 def _last_text(change: StoreChange) -> bytes:
     """The object before the change, with the revision of the change."""
     if change.after is None:
@@ -135,17 +126,13 @@ def _plan(request: ApiRequest) -> _Plan:
             served, request.namespace if served.resource.namespaced else "", request.name or chosen.name or "", chosen
         ),
         revision,
-        _starts_with_all(options, revision),
+        revision == 0 if options.send_initial_events is None else options.send_initial_events,
         options.allow_bookmarks,
         options.timeout_seconds or MIN_WATCH_SECONDS * (1 + system_random()),
     )
 
 
-def _starts_with_all(options: ListOptions, revision: int) -> bool:
-    return revision == 0 if options.send_initial_events is None else options.send_initial_events
-
-
-async def _events(store: Store, plan: _Plan) -> Batches:
+async def _events(store: Store, plan: _Plan) -> AsyncGenerator[tuple[SerializedEvent, ...], None]:
     """The watch's events until its timeout; an error is sent as the last event."""
     ends_at = asyncio.get_running_loop().time() + plan.seconds
     after = plan.revision
@@ -169,7 +156,7 @@ async def _events(store: Store, plan: _Plan) -> Batches:
                 elif not batch.changes:
                     yield (bookmark_event(plan.view.served, batch.revision),)
     except ApiError as error:
-        yield (error_event(error),)
+        yield (SerializedEvent("ERROR", encode(error.to_status())),)
 
 
 async def _batches_until(changes: ChangeWatch, ends_at: float, *, bookmarks: bool) -> AsyncGenerator[ChangeBatch, None]:

@@ -21,7 +21,7 @@ from pykubelet.api.times import format_time
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin
 from pykubelet.apiserver.authorization.authorizer import forbidden_error
 from pykubelet.apiserver.errors import namespace_mismatch
-from pykubelet.apiserver.fieldmanager.fieldmanager import record
+from pykubelet.apiserver.fieldmanager import fieldmanager
 from pykubelet.apiserver.fieldmanager.managedfields import manager_name
 from pykubelet.apiserver.fieldmanager.typeconverter import TypeConverter
 from pykubelet.apiserver.handlers.options import WriteOptions
@@ -88,8 +88,7 @@ class WriteRequest:
     @property
     def expected(self) -> ExpectedKind:
         """The kind that the body must be of."""
-        resource = self.served.resource
-        return ExpectedKind(resource.api_version, resource.kind, self.served.definition)
+        return ExpectedKind.of(self.served)
 
     def warn(self, *texts: str) -> None:
         """Adds warnings to the response. Each text appears once, however often the store repeats a decision."""
@@ -130,16 +129,32 @@ class WriteRequest:
         if not decision.allowed:
             raise forbidden_error(attributes, decision)
 
-    def record_owners(self, new: Document, live: Document | None) -> Document:
-        """Returns the new object with `managedFields` brought up to date; `live` is None for a creation."""
-        return record(
+    def record_owners(self, new: Document, live: Document | None, kind: ExpectedKind | None = None) -> Document:
+        """Returns the new object with `managedFields` brought up to date; `live` is None for a creation.
+
+        `kind` is the object's kind if it is not the request's.
+        """
+        return fieldmanager.record(
             new,
             live,
-            definition=self.scope.schemas.of(self.served),
+            definition=self.scope.schemas.of(self.served) if kind is None else kind.definition,
             manager=self.field_manager,
-            api_version=self.served.resource.api_version,
+            api_version=(kind or self.expected).api_version,
             subresource=self.request.subresource,
             now=self.scope.now(),
+        )
+
+    def apply(self, live: Document | None, configuration: Document, kind: ExpectedKind | None = None) -> Document:
+        """Merges an applied configuration into the live object; raises Conflict."""
+        return fieldmanager.apply(
+            live,
+            configuration,
+            definition=self.scope.schemas.of(self.served) if kind is None else kind.definition,
+            manager=self.options.field_manager,
+            api_version=(kind or self.expected).api_version,
+            subresource=self.request.subresource,
+            now=self.scope.now(),
+            force=self.options.force,
         )
 
 

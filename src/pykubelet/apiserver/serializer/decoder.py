@@ -10,7 +10,7 @@ staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple
 
 import msgspec
 
@@ -29,6 +29,7 @@ from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decode_errors import fatal_error, path_text, unknown_fields
 from pykubelet.apiserver.serializer.json_syntax import syntax_error
 from pykubelet.apiserver.serializer.protobuf import read_protobuf
+from pykubelet.kinds.kind import Kind
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _SHOWN_BYTES = 30
@@ -90,6 +91,10 @@ class ExpectedKind(NamedTuple):
     api_version: str
     kind: str
     definition: str = ""
+
+    @classmethod
+    def of(cls, served: Kind) -> Self:
+        return cls(served.resource.api_version, served.resource.kind, served.definition)
 
 
 class DecodedObject(NamedTuple):

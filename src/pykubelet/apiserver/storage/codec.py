@@ -7,68 +7,44 @@ Upstream: staging/src/k8s.io/apiserver/pkg/server/storage/storage_codec.go
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document, decode_document, encode
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
-from pykubelet.kinds.kind import Change, Kind
+from pykubelet.kinds.kind import Kind
 
 _METADATA = b'"metadata":'
 
 
-class _VersionConversion(NamedTuple):
-    """The conversion of a kind, computed once; functions are None where no conversion is needed."""
-
-    collection: str
-    item_head: bytes
-    list_head: bytes
-    to_served: Change | None
-    to_stored: Change | None
-
-
-@lru_cache(maxsize=4096)
-def _form(resource: Resource, list_kind: str, *, is_custom: bool) -> _VersionConversion:
-    head = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
-    list_kind = list_kind or f"{resource.kind}List"
-    list_head = f'{{"kind":"{list_kind}","apiVersion":"{resource.api_version}","metadata":'.encode()
-    return _VersionConversion(resource.group_resource, head if is_custom else b"{", list_head, None, None)
-
-
-def _form_of(served: Kind) -> _VersionConversion:
-    form = _form(served.resource, served.list_kind, is_custom=not served.definition)
-    if (stored := served.stored) is None:
-        return form
-    collection = stored.collection or form.collection
-    return form._replace(collection=collection, to_served=stored.to_served, to_stored=stored.to_stored)
-
-
 def collection_of(served: Kind) -> str:
     """The collection of a resource; the events of both groups share one."""
-    return _form_of(served).collection
+    stored = served.stored
+    return stored.collection if stored is not None and stored.collection else served.resource.group_resource
 
 
 def key_of(served: Kind, namespace: str, name: str) -> StoreKey:
-    return StoreKey(_form_of(served).collection, namespace if served.resource.namespaced else "", name)
+    return StoreKey(collection_of(served), namespace if served.resource.namespaced else "", name)
 
 
 def served_text(served: Kind, text: bytes) -> bytes:
     """A stored text in the version that the resource serves."""
-    form = _form_of(served)
-    return text if form.to_served is None else _converted(form.to_served, text)
+    return text if served.stored is None else encode(in_order(served.stored.to_served(decode_document(text))))
 
 
 def item_text(served: Kind, text: bytes) -> bytes:
-    """A stored text as an item of a list."""
-    form = _form_of(served)
-    if form.to_served is not None:
-        text = _converted(form.to_served, text)
-    return form.item_head + text[text.index(_METADATA) :]
+    """A stored text as an item of a list. Items of built-in kinds have no kind and apiVersion."""
+    text = served_text(served, text)
+    return (b"{" if served.definition else _head(served.resource)) + text[text.index(_METADATA) :]
 
 
 def list_head(served: Kind) -> bytes:
     """The start of a list's text, up to its metadata."""
-    return _form_of(served).list_head
+    return _head(served.resource, served.list_kind or f"{served.resource.kind}List") + _METADATA
+
+
+@lru_cache(maxsize=4096)
+def _head(resource: Resource, kind: str = "") -> bytes:
+    return f'{{"kind":"{kind or resource.kind}","apiVersion":"{resource.api_version}",'.encode()
 
 
 def served_document(served: Kind, entry: StoreEntry) -> Document:
@@ -78,14 +54,12 @@ def served_document(served: Kind, entry: StoreEntry) -> Document:
 
 def served_form(served: Kind, stored: Document) -> Document:
     """Like `served_document`, for a decoded document, which is shared."""
-    form = _form_of(served)
-    return stored if form.to_served is None else form.to_served(stored)
+    return stored if served.stored is None else served.stored.to_served(stored)
 
 
 def stored_form(served: Kind, document: Document) -> Document:
     """A document of the resource in the stored version."""
-    form = _form_of(served)
-    return in_order(document if form.to_stored is None else form.to_stored(document))
+    return in_order(document if served.stored is None else served.stored.to_stored(document))
 
 
 def in_order(document: Document) -> Document:
@@ -96,8 +70,3 @@ def in_order(document: Document) -> Document:
         "metadata": document["metadata"],
         **document,
     }
-
-
-def _converted(convert: Change, text: bytes) -> bytes:
-    stored: Document = decode_document(text)
-    return encode(in_order(convert(stored)))

@@ -58,7 +58,8 @@ class DurableStore:
         self._commits = GroupCommit(
             file,
             thread,
-            self,
+            committed=self.committed,
+            refused=self.refused,
             clock=clock,
             encryption=encryption,
             without_history=settings.without_history,
@@ -227,24 +228,15 @@ def next_entry(key: StoreKey, before: StoreEntry | None, document: Document, rev
 
     As upstream's GuaranteedUpdate, a write that changes nothing is answered without writing.
     """
-    text = _at(document, revision)
+    text = encode({**document, "metadata": {**(document.get("metadata") or {}), "resourceVersion": str(revision)}})
+    # Equal documents have texts of equal length in any key order, so few writes need decoding to compare.
     if (
         before is not None
-        and _may_be_equal(before, text, revision)
-        and _without_revision(before.text) == (_without_revision(text))
+        and len(text) - len(str(revision)) == len(before.text) - len(str(before.revision))
+        and _without_revision(before.text) == _without_revision(text)
     ):
         return None
     return StoreEntry(key, revision, text)
-
-
-def _at(document: Document, revision: int) -> bytes:
-    metadata = document.get("metadata") or {}
-    return encode({**document, "metadata": {**metadata, "resourceVersion": str(revision)}})
-
-
-def _may_be_equal(before: StoreEntry, text: bytes, revision: int) -> bool:
-    # Equal documents have texts of equal length in any key order, so few writes need decoding to compare.
-    return len(text) - len(str(revision)) == len(before.text) - len(str(before.revision))
 
 
 def _without_revision(text: bytes) -> Document:

@@ -6,12 +6,12 @@ decided since fail too, because they were decided on a state that was never stor
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
@@ -60,32 +60,27 @@ class Operation:
                     waiter.set_exception(ServiceUnavailable(problem))
 
 
-class CommitListener(Protocol):
-    """Receives the results, on the event loop."""
-
-    def committed(self, operations: Sequence[Operation]) -> None:
-        """The operations are on disk, in this order."""
-
-    def refused(self, operations: Sequence[Operation], problem: str) -> None:
-        """The operations failed, and so did all that were decided after them."""
-
-
 class GroupCommit:
-    """The queue between the event loop and the writer thread."""
+    """The queue between the event loop and the writer thread.
+
+    Calls `committed` on the event loop when operations are on disk, in order, or `refused` when they failed, and with
+    them all that were decided later.
+    """
 
     def __init__(
         self,
         file: StoreFile,
         thread: Executor,
-        listener: CommitListener,
         *,
+        committed: Callable[[Sequence[Operation]], None],
+        refused: Callable[[Sequence[Operation], str], None],
         clock: Clock,
         encryption: EncryptionTransformer,
         without_history: frozenset[str],
         revision: int,
     ) -> None:
         """`thread` is a single-thread executor, the one that opened `file`; `revision` is the newest on disk."""
-        self._file, self._thread, self._listener = file, thread, listener
+        self._file, self._thread, self._committed, self._refused = file, thread, committed, refused
         self._clock, self._encryption, self._without_history = clock, encryption, without_history
         self._revision = revision
         self._loop = asyncio.get_running_loop()
@@ -121,7 +116,7 @@ class GroupCommit:
         """Starts no more transactions; queued operations fail."""
         self._is_stopped = True
         refused, self._queue = self._queue, []
-        self._listener.refused(refused, "the store is closed")
+        self._refused(refused, "the store is closed")
 
     async def backup(self, path: Path) -> None:
         """Copies the file after the transaction in progress."""
@@ -199,7 +194,7 @@ class GroupCommit:
         self._is_sweeping = self._is_sweeping and not is_tidy
         if operations:
             self._revision = operations[-1].revision
-            self._listener.committed(operations)
+            self._committed(operations)
 
     def _failed(self, operations: Sequence[Operation], garbage: Sequence[Garbage], error: BaseException) -> None:
         is_expected = isinstance(error, CommitFailed)
@@ -211,4 +206,4 @@ class GroupCommit:
         self._is_sweeping = False
         if operations:
             refused, self._queue = [*operations, *self._queue], []
-            self._listener.refused(refused, problem)
+            self._refused(refused, problem)

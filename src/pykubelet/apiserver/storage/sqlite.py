@@ -117,17 +117,14 @@ class StoreFile:
             for statement in _SCHEMA:
                 self._execute(statement)
         self._execute("COMMIT")
-        self._require_our_schema()
-        if (problem := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise _damaged(self._path, problem.splitlines()[-1])
-        if max_bytes:
-            self._execute(f"PRAGMA max_page_count = {max(1, max_bytes // self._number('PRAGMA page_size'))}")
-
-    def _require_our_schema(self) -> None:
         if self._number("PRAGMA application_id") != APPLICATION_ID:
             raise StoreUnusable(f"{self._path} is a database of another program: choose another file")
         if (version := self._number("PRAGMA user_version")) > SCHEMA_VERSION:
             raise StoreUnusable(f"{self._path} was written by a newer version (schema {version}): use that version")
+        if (problem := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise _damaged(self._path, problem.splitlines()[-1])
+        if max_bytes:
+            self._execute(f"PRAGMA max_page_count = {max(1, max_bytes // self._number('PRAGMA page_size'))}")
 
     def meta(self) -> StoreMeta:
         compacted, revision, names = self._connection.execute("SELECT * FROM meta").fetchone()

@@ -25,6 +25,14 @@ from pykubelet.api.errors import Expired
 from pykubelet.apiserver.storage.interfaces import ChangeBatch, Store, StoreChange, StoreEntry, StoreKey, StoreSettings
 from pykubelet.apiserver.storage.sqlite import StoreMeta, StoreRow
 
+log = get_logger(__name__)
+
+HELD_CHANGES = 256
+"""Changes a watch holds before it falls back to the history: about 100 ms of the busiest server."""
+READ_AT_ONCE = 500
+"""Changes read from history at a time, so that the event loop can serve others in between."""
+Decrypt = Callable[[StoreKey, bytes], bytes]
+
 
 class Expiry:
     """When objects of collections with a lifetime expire. A write starts the lifetime anew, as upstream's leases.
@@ -129,10 +137,8 @@ class History:
     def since(self, collection: str, after: int, limit: int) -> tuple[StoreChange, ...]:
         """The first `limit` changes of a collection after a revision; Expired if one of them was dropped."""
         self.require(collection, after)
-        newest_first = takewhile(lambda past: past.revision > after, reversed(self._by_collection.get(collection, ())))
-        changes = list(newest_first)
-        changes.reverse()
-        return tuple(past.change for past in islice(changes, limit))
+        newest_first = list(self._newest_first(collection, after))
+        return tuple(past.change for past in islice(reversed(newest_first), limit))
 
     def undone(self, collection: str, to: int) -> dict[StoreKey, StoreEntry | None]:
         """The state at a revision of the objects that changed since (None: did not exist); Expired if it was dropped."""
@@ -140,14 +146,13 @@ class History:
             self.require(collection, to)
         except Expired as error:
             raise Expired("The resourceVersion for the provided list is too old.") from error
-        newest_first = takewhile(lambda past: past.revision > to, reversed(self._by_collection.get(collection, ())))
-        return {past.key: past.before for past in newest_first}
+        return {past.key: past.before for past in self._newest_first(collection, to)}
+
+    def _newest_first(self, collection: str, after: int) -> Iterator[PastChange]:
+        return takewhile(lambda past: past.revision > after, reversed(self._by_collection.get(collection, ())))
 
     def __len__(self) -> int:
         return len(self._all)
-
-
-_AFTER_SLASH = "0"
 
 
 def path_of(key: StoreKey) -> str:
@@ -178,7 +183,8 @@ class _Collection:
             self._paths = sorted(self.entries)
         paths = self._paths
         if namespace:
-            paths = paths[bisect_left(paths, f"{namespace}/") : bisect_left(paths, f"{namespace}{_AFTER_SLASH}")]
+            # "0" is the character after "/".
+            paths = paths[bisect_left(paths, f"{namespace}/") : bisect_left(paths, f"{namespace}0")]
         return tuple(map(self.entries.__getitem__, paths))
 
 
@@ -186,17 +192,14 @@ class NewestEntries:
     """The newest committed entries of all collections. A get costs O(1), a list O(its entries), a change O(log n)."""
 
     def __init__(self) -> None:
-        self._collections: dict[str, _Collection] = {}
+        self._collections: defaultdict[str, _Collection] = defaultdict(_Collection)
 
     def get(self, key: StoreKey) -> StoreEntry | None:
         collection = self._collections.get(key.collection)
         return None if collection is None else collection.entries.get(path_of(key))
 
     def put(self, entry: StoreEntry) -> None:
-        collection = self._collections.get(entry.key.collection)
-        if collection is None:
-            collection = self._collections[entry.key.collection] = _Collection()
-        collection.put(path_of(entry.key), entry)
+        self._collections[entry.key.collection].put(path_of(entry.key), entry)
 
     def remove(self, key: StoreKey) -> None:
         if collection := self._collections.get(key.collection):
@@ -248,9 +251,6 @@ class Moment:
         return self.monotonic_seconds - max(0.0, self.wall_seconds - wall_seconds)
 
 
-Decrypt = Callable[[StoreKey, bytes], bytes]
-
-
 def restore(
     rows: Iterable[StoreRow], meta: StoreMeta, settings: StoreSettings, *, now: Moment, decrypt: Decrypt
 ) -> StoreMemory:
@@ -283,14 +283,6 @@ def restore(
     for collection in without_history:
         memory.history.forget_before(collection, memory.revision)
     return memory
-
-
-log = get_logger(__name__)
-
-HELD_CHANGES = 256
-"""Changes a watch holds before it falls back to the history: about 100 ms of the busiest server."""
-READ_AT_ONCE = 500
-"""Changes read from history at a time, so that the event loop can serve others in between."""
 
 
 class StoreWatch:
@@ -390,8 +382,8 @@ class Watches:
             for change in changes:
                 try:
                     callback(change)
-                except Exception as error:  # noqa: BLE001  the others, and the writer, must hear of it all the same
-                    log.error("a listener failed", error=error, collection=collection, revision=change.revision)
+                except Exception as error:  # noqa: BLE001  the other listeners and the writer must still get the change
+                    log.error("store listener failed", error=error, collection=collection, revision=change.revision)
         shared = tuple(changes)
         for watch in self._watches.get(collection, ()):
             watch.offer(shared)
@@ -407,10 +399,8 @@ class ChangeTracker:
     """Collects the changed objects of some collections for an index, which reads them when it is next used.
 
     An index such as RBAC's is used often and changes rarely. The store reports a change before any response depends on
-    it,
-    so a role takes effect for every request after its write, and an object that changes often is read once. All
-    existing
-    objects count as changed at the start.
+    it, so a role takes effect for every request after its write, and an object that changes often is read once. At the
+    start, all existing objects count as changed.
     """
 
     def __init__(self, store: Store, collections: Iterable[str]) -> None:
