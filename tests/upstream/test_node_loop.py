@@ -124,7 +124,7 @@ async def test_new_pod_meets_only_active_pods(lab: LoopLab) -> None:
         for release in releases:
             release.set()
         await lab.quiet()
-        assert {uid for uid in KINDS_OF_PODS if lab.admitter.is_on_node(PodUid(uid))} == {"pending", "running"}
+        assert {uid for uid in KINDS_OF_PODS if (PodUid(uid) in lab.admitter.allocated)} == {"pending", "running"}
 
 
 @pytest.mark.case("6.24-04 network not ready")
@@ -359,4 +359,4 @@ async def test_pod_is_started_anew_under_its_uid_as_soon_as_the_old_one_has_ende
         await lab.quiet()
         assert kinds(lab) == ["sync", "terminating", "terminated", "sync"]
         assert lab.pool.state(UID) is PodWorkerState.SYNC
-        assert lab.admitter.is_on_node(UID)
+        assert UID in lab.admitter.allocated

@@ -20,7 +20,7 @@ from pykubelet.kubelet.kuberuntime.manager import (
     SandboxCreator,
 )
 from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults
-from pykubelet.kubelet.kuberuntime.termination import ContainerKiller, TerminationMessageFiller, TerminationMessages
+from pykubelet.kubelet.kuberuntime.termination import ContainerKiller, TerminationMessages
 from pykubelet.kubelet.logs.container_log_manager import ContainerLogManager, LogRotatePolicy
 from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects, RuntimeClasses
 from pykubelet.kubelet.pod_startup_latency_tracker import PodStartupLatencyTracker
@@ -146,7 +146,7 @@ class NodeStorage:
 
     volumes: VolumeManager
     options: RunContainerOptions
-    termination_messages: TerminationMessageFiller
+    termination_messages: TerminationMessages
     awaited: AwaitedObjects
     runners: dict[str, Runner]
 
@@ -173,10 +173,7 @@ def node_storage(deps: NodeDependencies, api: NodeObjects, inbox: SyncLoopInbox)
         mounter=deps.mounter,
         cluster_domain=deps.settings.cluster_domain,
     )
-    messages = TerminationMessageFiller(
-        messages=TerminationMessages(root),
-        log_path=deps.logs.container_path,
-    )
+    messages = TerminationMessages(root, deps.logs.container_path)
     runners = {"volumes": with_ready_event(volumes.run), "awaited objects": with_ready_event(awaited.run)}
     return NodeStorage(
         volumes=volumes, options=options, termination_messages=messages, awaited=awaited, runners=runners

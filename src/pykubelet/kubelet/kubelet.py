@@ -151,7 +151,7 @@ class SyncHandler:
             self.sync(pod)
         for change in changes.changes:
             if change.kind is PodLifecycleEventType.DIED:
-                self._deletor.prune(changes.uid, change.container_id)
+                self._deletor.prune(changes.uid)
         return pod is not None
 
     def probed(self, result: ProbeResult) -> None:

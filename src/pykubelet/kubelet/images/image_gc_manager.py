@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
+from pykubelet.api.field_errors import aggregate_messages
 from pykubelet.api.generated.core import ObjectReference
 from pykubelet.api.quantity import MAX_INT64
 from pykubelet.api.times import format_duration
@@ -190,8 +191,9 @@ class ImageGcManager:
         _, failures = await self._remove(images_past_maximum_age(self._records, self._policy, now, began_at), MAX_INT64)
         if failures:
             age = format_duration(self._policy.max_age_seconds)
+            errors = aggregate_messages(failures)
             raise RuntimeFailure(
-                f"wanted to free images older than {age}, encountered errors in image deletion: {_joined(failures)}"
+                f"wanted to free images older than {age}, encountered errors in image deletion: {errors}"
             )
 
     async def _free(self, needed: int, now: datetime) -> int:
@@ -199,7 +201,7 @@ class ImageGcManager:
         if failures:
             raise RuntimeFailure(
                 f"wanted to free {needed} bytes, but freed {freed} bytes space with errors in image deletion: "
-                f"{_joined(failures)}"
+                f"{aggregate_messages(failures)}"
             )
         return freed
 
@@ -218,9 +220,3 @@ class ImageGcManager:
             self._records = {id: record for id, record in self._records.items() if id != image.id}
             freed += image.size_bytes
         return freed, failures
-
-
-def _joined(failures: list[str]) -> str:
-    """Errors as upstream's Aggregate prints them."""
-    distinct = tuple(dict.fromkeys(failures))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

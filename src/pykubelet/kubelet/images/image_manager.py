@@ -1,6 +1,6 @@
 """Provides the images of containers: inspects, pulls, backs off, and reports events.
 
-A pod worker asks for an image and gets its ID, or a RuntimeFailure with the waiting reason. Containers that need the
+A pod worker gets the id of an image, or a RuntimeFailure with the waiting reason. Containers that need the
 same image with the same credentials share one pull, where upstream pulls once per container. The credentials come from
 the pod's pull secrets; no registry receives those of another.
 
@@ -28,12 +28,6 @@ from pykubelet.api.times import format_duration
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder
 from pykubelet.kinds.pod.defaults import parse_image_name, with_default_tag
 from pykubelet.runtimes.protocol import Image, Images, RegistryCredentials, RuntimeFailure
-
-ERR_IMAGE_PULL = "ErrImagePull"
-ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
-IMAGE_INSPECT_ERROR = "ImageInspectError"
-IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
-INVALID_IMAGE_NAME = "InvalidImageName"
 
 # Errors of a runtime that begin with one of these name the cause of the failure.
 _KNOWN_CAUSES = {
@@ -69,41 +63,7 @@ def pull_failure(image: str, error: str, reason: str = "") -> tuple[str, str]:
     for known, cause in _KNOWN_CAUSES.items():
         if error.startswith(known):
             return known, f"image pull failed for {image} because {cause}{error.removeprefix(known)}"
-    return reason or ERR_IMAGE_PULL, error
-
-
-def invalid_name_text(image: str, error: str) -> str:
-    return f"Failed to apply default image tag {go_quote(image)}: {error}"
-
-
-def not_inspected_text(image: str, error: str) -> str:
-    return f"Failed to inspect image {go_quote(image)}: {error}"
-
-
-def never_pulled_text(image: str) -> str:
-    return f"Container image {go_quote(image)} is not present with pull policy of Never"
-
-
-def already_here_text(image: str) -> str:
-    return f"Container image {go_quote(image)} already present on machine"
-
-
-def pulling_text(image: str) -> str:
-    return f"Pulling image {go_quote(image)}"
-
-
-def pulled_text(image: str, *, pull_seconds: float, total_seconds: float, size_bytes: int) -> str:
-    """Both durations in whole milliseconds: without and with the wait in the queue."""
-    pull, total = (format_duration(int(seconds * 1000) / 1000) for seconds in (pull_seconds, total_seconds))
-    return f"Successfully pulled image {go_quote(image)} in {pull} ({total} including waiting). Image size: {size_bytes} bytes."
-
-
-def not_pulled_text(image: str, error: str) -> str:
-    return f"Failed to pull image {go_quote(image)}: {error}"
-
-
-def back_off_text(image: str) -> str:
-    return f"Back-off pulling image {go_quote(image)}"
+    return reason or "ErrImagePull", error
 
 
 # Only pulls with equal credentials are shared: others may get another answer.
@@ -225,15 +185,16 @@ class ImageManager:
         try:
             name = with_default_tag(image)
         except ValueError as error:
-            text = invalid_name_text(image, str(error))
-            raise self._failed(involved, "InspectFailed", text, INVALID_IMAGE_NAME) from error
+            text = f"Failed to apply default image tag {go_quote(image)}: {error}"
+            raise self._failed(involved, "InspectFailed", text, "InvalidImageName") from error
         found = await self._find(involved, image, name) if must_inspect(policy) else ""
         step = image_pull_step(policy, is_here=bool(found))
         if step is ImagePullStep.REFUSE:
-            text = never_pulled_text(image)
-            raise self._failed(involved, ERR_IMAGE_NEVER_PULL, text, ERR_IMAGE_NEVER_PULL)
+            text = f"Container image {go_quote(image)} is not present with pull policy of Never"
+            raise self._failed(involved, "ErrImageNeverPull", text, "ErrImageNeverPull")
         if step is ImagePullStep.USE:
-            self._events.event(involved, NORMAL, "Pulled", already_here_text(image))
+            text = f"Container image {go_quote(image)} already present on machine"
+            self._events.event(involved, NORMAL, "Pulled", text)
             return found
         return await self._pull((pod.metadata.uid, image), name, involved, credentials)
 
@@ -246,8 +207,8 @@ class ImageManager:
         try:
             found = await self._images.find(name)
         except RuntimeFailure as failure:
-            text = not_inspected_text(image, failure.message)
-            raise self._failed(involved, "InspectFailed", text, IMAGE_INSPECT_ERROR) from failure
+            text = f"Failed to inspect image {go_quote(image)}: {failure.message}"
+            raise self._failed(involved, "InspectFailed", text, "ImageInspectError") from failure
         return found.id if found is not None else ""
 
     async def _pull(
@@ -256,12 +217,12 @@ class ImageManager:
         uid, image = key
         until = self._backoff.waits_since_advance(key, self._clock.now())
         if until is not None:
-            text = back_off_text(image)
+            text = f"Back-off pulling image {go_quote(image)}"
             self._events.event(involved, NORMAL, "BackOff", text)
             message = f"{text}: {self._last_failures[key]}" if key in self._last_failures else text
-            raise RuntimeFailure(message, reason=IMAGE_PULL_BACK_OFF, retry_at=until)
+            raise RuntimeFailure(message, reason="ImagePullBackOff", retry_at=until)
         self._last_failures.pop(key, None)
-        self._events.event(involved, NORMAL, "Pulling", pulling_text(image))
+        self._events.event(involved, NORMAL, "Pulling", f"Pulling image {go_quote(image)}")
         started = self._clock.monotonic()
         try:
             pulled = await self._queue.pull(name, credentials)
@@ -269,16 +230,16 @@ class ImageManager:
             raise self._pull_failed(key, involved, failure) from failure
         ended = self._clock.monotonic()
         self._pulled(PodUid(uid), started, ended)
-        text = pulled_text(
-            image, pull_seconds=pulled.seconds, total_seconds=ended - started, size_bytes=pulled.image.size_bytes
-        )
-        self._events.event(involved, NORMAL, "Pulled", text)
+        pull, total = (format_duration(int(seconds * 1000) / 1000) for seconds in (pulled.seconds, ended - started))
+        text = f"Successfully pulled image {go_quote(image)} in {pull} ({total} including waiting)."
+        self._events.event(involved, NORMAL, "Pulled", f"{text} Image size: {pulled.image.size_bytes} bytes.")
         self._prune()
         return pulled.image.id
 
     def _pull_failed(self, key: tuple[str, str], involved: ObjectReference, failure: RuntimeFailure) -> RuntimeFailure:
         _, image = key
-        self._events.event(involved, WARNING, "Failed", not_pulled_text(image, failure.message))
+        text = f"Failed to pull image {go_quote(image)}: {failure.message}"
+        self._events.event(involved, WARNING, "Failed", text)
         now = self._clock.now()
         if self._backoff.waits_since_advance(key, now) is None:
             # Two containers of a pod that share a failed pull count as one failure.

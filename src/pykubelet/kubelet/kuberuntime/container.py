@@ -29,11 +29,6 @@ from pykubelet.runtimes.protocol import (
 
 log = get_logger(__name__)
 
-CREATE_CONTAINER_CONFIG_ERROR = "CreateContainerConfigError"
-CREATE_CONTAINER_ERROR = "CreateContainerError"
-RUN_CONTAINER_ERROR = "RunContainerError"
-POST_START_HOOK_ERROR = "PostStartHookError"
-
 _GREATEST_USER = 2**31 - 1
 
 
@@ -154,7 +149,7 @@ class ContainerStarter:
         try:
             return await self._request(context, container, image_id)
         except RuntimeFailure as failure:
-            self._fail(pod, container, failure, failure.reason or CREATE_CONTAINER_CONFIG_ERROR)
+            self._fail(pod, container, failure, failure.reason or "CreateContainerConfigError")
 
     async def _request(self, context: SandboxContext, container: AnyContainer, image_id: str) -> ContainerRequest:
         pod = context.pod
@@ -191,13 +186,13 @@ class ContainerStarter:
         try:
             container_id = await self._runtime.create_container(request)
         except RuntimeFailure as failure:
-            self._fail(pod, container, failure, failure.reason or CREATE_CONTAINER_ERROR)
+            self._fail(pod, container, failure, failure.reason or "CreateContainerError")
         reference = container_reference(pod, container.name)
         self._events.event(reference, NORMAL, "Created", f"Created container: {container.name}")
         try:
             await self._runtime.start(container_id)
         except RuntimeFailure as failure:
-            self._fail(pod, container, failure, RUN_CONTAINER_ERROR, container_id)
+            self._fail(pod, container, failure, "RunContainerError", container_id)
         self._events.event(reference, NORMAL, "Started", f"Started container {container.name}")
         await self._logs.link(pod_names(pod), container.name, container_id, request.log_path)
         hook = container.lifecycle.post_start if container.lifecycle else None
@@ -206,7 +201,7 @@ class ContainerStarter:
                 await self._hooks.run(container_id, pod, container, hook)
             except HookFailure as failure:
                 await self._end_after_failed_hook(pod, container, container_id, failure)
-                raise RuntimeFailure(str(failure), reason=POST_START_HOOK_ERROR) from failure
+                raise RuntimeFailure(str(failure), reason="PostStartHookError") from failure
 
     async def _end_after_failed_hook(
         self, pod: Pod, container: AnyContainer, container_id: str, failure: HookFailure

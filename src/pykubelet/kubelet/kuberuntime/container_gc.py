@@ -9,7 +9,7 @@ pkg/kubelet/container/container_gc.go
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain
@@ -65,7 +65,7 @@ def containers_to_remove(
         removed += reversed(groups.pop(key))
     if policy.max_per_container >= 0:
         removed += _cut(groups, policy.max_per_container)
-    if policy.max_containers >= 0 and _total(groups) > policy.max_containers:
+    if policy.max_containers >= 0 and sum(map(len, groups.values())) > policy.max_containers:
         # An equal share for each, so that one that crashes often does not displace the last container of another.
         removed += _cut(groups, max(policy.max_containers // len(groups), 1))
         rest = sorted((one for group in groups.values() for one in group), key=_age)
@@ -112,10 +112,6 @@ def _cut(groups: _Groups, keep: int) -> Sequence[RuntimeContainer]:
     return removed
 
 
-def _total(groups: Mapping[tuple[PodUid, str], Sequence[RuntimeContainer]]) -> int:
-    return sum(map(len, groups.values()))
-
-
 def _age(container: RuntimeContainer) -> datetime:
     return container.created_at
 
@@ -138,6 +134,10 @@ class ContainerRemover:
             except RuntimeFailure as failure:
                 facts = {"pod": f"{pod.namespace}/{pod.name}", "container": container.name}
                 log.warning("container not removed", cause=failure.message, **facts)
+
+    async def remove_ended(self, pod: RuntimePod, ids: Iterable[str]) -> None:
+        """Remove containers that have ended, in the given order."""
+        await self.remove(pod, [ContainerRemoval(container_id, stop_first=False) for container_id in ids])
 
     async def _remove(self, pod: RuntimePod, container: RuntimeContainer, *, stop_first: bool) -> None:
         if stop_first:
@@ -205,7 +205,9 @@ class ContainerGc:
         now = self._clock.now()
         removals = containers_to_remove(pods, self._policy, now, is_gone=lambda uid: all_ready and is_gone(uid))
         if removals:
-            await self._remove_containers({pod.uid: pod for pod in pods}, removals)
+            owners = {container.id: pod for pod in pods for container in pod.containers}
+            for removal in removals:
+                await self._remover.remove(owners[removal.container_id], [removal])
             pods = await self._runtime.pods()
         for sandbox_id in sandboxes_to_remove(pods, is_gone=is_gone):
             await self._remove_sandbox(sandbox_id)
@@ -219,19 +221,11 @@ class ContainerGc:
         keep = max(self._policy.max_per_container, 1)
         newest = {one.name: one.id for one in reversed(pod.containers)}
         surplus = (dead_beyond(pod, keep, container_id=container_id) for container_id in newest.values())
-        await self._remove_dead(pod, tuple(chain.from_iterable(surplus)))
+        await self._remover.remove_ended(pod, chain.from_iterable(surplus))
 
     async def remove_dead(self, pod: RuntimePod) -> None:
         """Remove all dead containers of a pod, for instance after its eviction."""
-        await self._remove_dead(pod, dead_beyond(pod, 0))
-
-    async def _remove_dead(self, pod: RuntimePod, ids: tuple[str, ...]) -> None:
-        await self._remover.remove(pod, [ContainerRemoval(container_id, stop_first=False) for container_id in ids])
-
-    async def _remove_containers(self, pods: dict[PodUid, RuntimePod], removals: tuple[ContainerRemoval, ...]) -> None:
-        owners = {container.id: pod for pod in pods.values() for container in pod.containers}
-        for removal in removals:
-            await self._remover.remove(owners[removal.container_id], [removal])
+        await self._remover.remove_ended(pod, dead_beyond(pod, 0))
 
     async def _remove_sandbox(self, sandbox_id: str) -> None:
         try:
@@ -249,8 +243,8 @@ class PodContainerDeletor:
         self._runtime, self._gc, self._is_gone = runtime, gc, is_gone
         self._queue: KeyedQueue[PodUid, None] = KeyedQueue()
 
-    def prune(self, uid: PodUid, container_id: str) -> None:  # noqa: ARG002  everything of the pod goes
-        """Handle the end of a container: if its pod is gone, remove all its containers. Never waits."""
+    def prune(self, uid: PodUid) -> None:
+        """Handle the end of a container: if its pod is gone, remove all containers of the pod. Never waits."""
         if self._is_gone(uid):
             self.remove_all(uid)
 

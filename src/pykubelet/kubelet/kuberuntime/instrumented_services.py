@@ -72,7 +72,7 @@ class RuntimeOperationMetrics:
         self._pulls.setdefault(image_size_bucket(size_bytes), Histogram(_PULL_BOUNDS)).observe(seconds)
 
     def collect(self) -> "Iterator[Metric]":
-        """The metrics, as prometheus_client asks for them."""
+        """Yield the metrics to prometheus_client."""
         from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 
         total = CounterMetricFamily("kubelet_runtime_operations_total", "Operations of the runtime.", labels=_LABELS)

@@ -22,7 +22,7 @@ from pykubelet.api.times import format_duration
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, container_reference, format_pod, pod_reference
 from pykubelet.kubelet.images.image_manager import EMPTY_KEYRING, DockerKeyring, keyring_of
 from pykubelet.kubelet.kuberuntime.container import ContainerStarter, RuntimeHelper, SandboxContext
-from pykubelet.kubelet.kuberuntime.container_gc import ContainerRemoval, ContainerRemover
+from pykubelet.kubelet.kuberuntime.container_gc import ContainerRemover
 from pykubelet.kubelet.kuberuntime.pod_actions import (
     ContainerToKill,
     PodActions,
@@ -126,7 +126,7 @@ class PodActionsExecutor:
         if any(step.reason for step in results):
             return tuple(results)
         old = (all_init_containers if actions.create_sandbox else surplus_init_containers)(pod, observed)
-        await self._remover.remove(observed, [ContainerRemoval(container_id, stop_first=False) for container_id in old])
+        await self._remover.remove_ended(observed, old)
         try:
             context = await self._sandbox_context(pod, observed, actions, keyring)
         except RuntimeFailure as failure:
@@ -248,7 +248,7 @@ class SandboxCreator:
         for sandbox in observed.sandboxes if observed is not None else ():
             if sandbox.id == sandbox_id:
                 return sandbox
-        raise RuntimeFailure("the sandbox that was made is not there")
+        raise RuntimeFailure("the runtime does not report the sandbox that it created")
 
     def _fail(self, pod: Pod, reason: str, message: str, failure: RuntimeFailure) -> NoReturn:
         self._events.event(pod_reference(pod), WARNING, reason, message)
@@ -259,7 +259,7 @@ class CrashBackoff:
     """The crash loop back-off of all containers of a node.
 
     The first restart is immediate. Later ones wait 10, 20, 40, 80, 160, then 300 seconds after the exit; a container
-    that ran for ten minutes starts at once again. The failure says until when to wait, so that no one has to poll.
+    that ran for ten minutes starts at once again. The failure says until when to wait, so that callers need not poll.
     """
 
     def __init__(
@@ -270,9 +270,7 @@ class CrashBackoff:
         forgotten_after_seconds: float = FORGOTTEN_AFTER_SECONDS,
     ) -> None:
         self._delays: KeyedBackoff[_Key] = KeyedBackoff(
-            first_seconds=first_seconds,
-            limit_seconds=limit_seconds,
-            forgotten_after_seconds=forgotten_after_seconds,
+            first_seconds=first_seconds, limit_seconds=limit_seconds, forgotten_after_seconds=forgotten_after_seconds
         )
         self._reported: dict[_Key, datetime] = {}
 
@@ -353,7 +351,7 @@ class ContainerStartMetrics:
                     self._failed[kind, step.reason] += 1
 
     def collect(self) -> "Iterator[Metric]":
-        """The metrics, as prometheus_client asks for them."""
+        """Yield the metrics to prometheus_client."""
         from prometheus_client.metrics_core import CounterMetricFamily
 
         yield CounterMetricFamily("kubelet_started_pods_total", "Tries to start a pod.", self._pods)

@@ -31,6 +31,10 @@ from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeContaine
 
 log = get_logger(__name__)
 
+MAX_FILE_BYTES = 4096
+MAX_LOG_BYTES = 2048
+MAX_LOG_LINES = 80
+
 
 def termination_dependencies(pod: Pod, running: Collection[str]) -> Mapping[str, frozenset[str]]:
     """For each running sidecar, the running containers that end before it.
@@ -185,22 +189,14 @@ def pod_from_runtime(observed: RuntimePod) -> Pod:
     )
 
 
-LogPath = Callable[[Pod, RuntimeContainer], str]
-"""Returns the path of a container's log."""
+class TerminationMessages:
+    """Adds the termination messages of exited containers to what the runtime reports of a pod.
 
-MAX_FILE_BYTES = 4096
-MAX_LOG_BYTES = 2048
-MAX_LOG_LINES = 80
-_FALL_BACK = "FallbackToLogsOnError"
-# The container never ran, so an existing log is not about it.
-_NEVER_RAN = "ContainerCannotRun"
+    The files of containers are below `root`, the kubelet's directory; `log_path` returns the path of a container's log.
+    """
 
-
-class TerminationMessageFiller:
-    """Adds the termination messages of exited containers to what the runtime reports of a pod."""
-
-    def __init__(self, *, messages: "TerminationMessages", log_path: LogPath) -> None:
-        self._messages, self._log_path = messages, log_path
+    def __init__(self, root: str, log_path: Callable[[Pod, RuntimeContainer], str]) -> None:
+        self._root, self._log_path = root, log_path
 
     async def fill(self, pod: Pod, observed: RuntimePod) -> RuntimePod:
         """`observed` with the message of each container that has exited."""
@@ -215,14 +211,7 @@ class TerminationMessageFiller:
     async def _with_message(self, pod: Pod, spec: AnyContainer | None, found: RuntimeContainer) -> RuntimeContainer:
         if spec is None or found.state != ContainerState.EXITED:
             return found
-        return replace(found, message=await self._messages.message(pod, spec, found, self._log_path(pod, found)))
-
-
-class TerminationMessages:
-    """Reads the termination messages of containers below the kubelet's root directory."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
+        return replace(found, message=await self.message(pod, spec, found, self._log_path(pod, found)))
 
     async def message(self, pod: Pod, container: AnyContainer, exited: RuntimeContainer, log_path: str) -> str:
         """The runtime's message for an exited container, followed by its own. Never raises."""
@@ -247,8 +236,9 @@ class TerminationMessages:
 
 
 def should_read_log(container: AnyContainer, *, exit_code: int, reason: str, file: bytes | None) -> bool:
-    """Whether the message comes from the log: the policy says so, the container failed, and its file is empty."""
-    return container.termination_message_policy == _FALL_BACK and exit_code != 0 and reason != _NEVER_RAN and not file
+    """Whether the message comes from the log: the policy says so, the container ran and failed, its file is empty."""
+    falls_back = container.termination_message_policy == "FallbackToLogsOnError"
+    return falls_back and exit_code != 0 and reason != "ContainerCannotRun" and not file
 
 
 def text_of_file(content: bytes) -> str:

@@ -34,7 +34,7 @@ log = get_logger(__name__)
 
 STATION = "admission"
 PREEMPTING = "Preempting"
-_MESSAGE = "Preempted in order to admit critical pod"
+_PREEMPTING_MESSAGE = "Preempted in order to admit critical pod"
 
 
 class PodAdmitHandler:
@@ -51,31 +51,19 @@ class PodAdmitHandler:
         """`node` returns the node's object, None while it is unknown."""
         self._node, self._health = node, health
         self._sysctls, self._app_armor_error = sysctls, app_armor_error
-        self._allocated = AllocatedResources()
+        self.allocated = AllocatedResources()
 
     def admit(self, pod: Pod) -> PodAdmitResult:
         """Judge a pod that has nothing allocated on the node."""
         info = AdmissionNodeInfo(
             node=self._node(),
-            occupancy=self._allocated,
+            occupancy=self.allocated,
             sysctls=self._sysctls,
             pressures=self._health.pressure_conditions(),
             app_armor_error=self._app_armor_error,
             shutdown=self._health.shutdown_message(),
         )
         return admit(pod, info)
-
-    def occupy(self, pod: Pod) -> None:
-        """Allocate what a new or changed pod requests."""
-        self._allocated.put(pod)
-
-    def is_on_node(self, uid: PodUid) -> bool:
-        """Whether a pod has resources allocated."""
-        return uid in self._allocated
-
-    def release(self, uid: PodUid) -> None:
-        """Release what a pod has allocated, if anything."""
-        self._allocated.drop(uid)
 
 
 class AdmissionWorkers(Protocol):
@@ -138,9 +126,9 @@ class PodAdmission:
             self._workers.update(UpdatePodOptions(SyncPodType.CREATE, pod))
             # A pod that ended in the API may still run here from before a restart, and uses its resources until it stops.
             if self._workers.could_have_running_containers(uid):
-                self._handler.occupy(pod)
+                self._handler.allocated.put(pod)
             return
-        result = PodAdmitResult() if self._handler.is_on_node(uid) else self._handler.admit(pod)
+        result = PodAdmitResult() if self.is_on_node(uid) else self._handler.admit(pod)
         if not result.admitted:
             self._reject(pod, result)
             return
@@ -148,7 +136,7 @@ class PodAdmission:
             self._trail.note(uid, STATION, "admitted")
             self.start(pod)
             return
-        self._handler.occupy(pod)
+        self._handler.allocated.put(pod)
         self._held[uid] = (pod, result.victims)
         names = ", ".join(pod_label(victim) for victim in result.victims)
         self._trail.note(uid, STATION, "admitted once others are gone", victims=names)
@@ -157,7 +145,7 @@ class PodAdmission:
 
     def start(self, pod: Pod) -> None:
         """Start the pod's worker without judging the pod."""
-        self._handler.occupy(pod)
+        self._handler.allocated.put(pod)
         self._workers.update(UpdatePodOptions(SyncPodType.CREATE, pod))
 
     def is_held(self, uid: PodUid) -> bool:
@@ -166,20 +154,20 @@ class PodAdmission:
 
     def is_on_node(self, uid: PodUid) -> bool:
         """Whether a pod has resources allocated; a rejected pod never has."""
-        return self._handler.is_on_node(uid)
+        return uid in self._handler.allocated
 
     def update(self, pod: Pod) -> None:
         """Take the newest version of a held or admitted pod."""
         uid = PodUid(pod.metadata.uid)
         if uid in self._held:
             self._held[uid] = (pod, self._held[uid][1])
-        if self._handler.is_on_node(uid):
-            self._handler.occupy(pod)
+        if self.is_on_node(uid):
+            self._handler.allocated.put(pod)
 
     def forget(self, uid: PodUid) -> None:
         """Release the resources of a pod that stopped or was removed from its source."""
         self._held.pop(uid, None)
-        self._handler.release(uid)
+        self._handler.allocated.drop(uid)
 
     def _reject(self, pod: Pod, result: PodAdmitResult) -> None:
         uid = PodUid(pod.metadata.uid)
@@ -204,7 +192,7 @@ class PodAdmission:
         async with asyncio.TaskGroup() as kills:
             for victim in victims:
                 self.preemptions += 1
-                self._recorder.event(reference_to(victim), WARNING, PREEMPTING, _MESSAGE)
+                self._recorder.event(reference_to(victim), WARNING, PREEMPTING, _PREEMPTING_MESSAGE)
                 kills.create_task(self._kill(victim), name=f"preempt {pod_label(victim)}")
         held = self._held.pop(uid, None)
         self._trail.waits(uid, WaitStation.ADMISSION, "")
@@ -230,4 +218,6 @@ def _preempted(generation: int, status: PodStatus) -> PodStatus:
         message="Pod was preempted by Kubelet to accommodate a critical pod.",
         observed_generation=generation,
     )
-    return replace(status, phase="Failed", reason=PREEMPTING, message=_MESSAGE, conditions=(*others, condition))
+    return replace(
+        status, phase="Failed", reason=PREEMPTING, message=_PREEMPTING_MESSAGE, conditions=(*others, condition)
+    )

@@ -229,7 +229,7 @@ def _nearest(pods: Sequence[Pod], missing: Missing) -> list[Pod]:
     """Pods that together free what is missing, each time the one that comes nearest to the rest."""
     candidates, chosen = list(pods), list[Pod]()
     while missing:
-        best = min(candidates, key=lambda pod: (_distance(missing, pod), *_size(pod)))
+        best = min(candidates, key=lambda pod: (_distance(missing, pod), _request(pod, MEMORY), _request(pod, CPU)))
         candidates.remove(best)
         chosen.append(best)
         missing = _without(missing, [best])
@@ -246,10 +246,6 @@ def _distance(missing: Missing, pod: Pod) -> float:
     """How much would still be missing, with all resources weighted equally."""
     left = [(needed, needed - _request(pod, name)) for name, needed in missing.items()]
     return sum((rest / needed) ** 2 for needed, rest in left if rest > 0)
-
-
-def _size(pod: Pod) -> tuple[int, int]:
-    return _request(pod, MEMORY), _request(pod, CPU)
 
 
 def _request(pod: Pod, resource: str) -> int:
@@ -321,10 +317,9 @@ def admit(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:
 def _pressure(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:
     if not view.pressures or is_critical_pod(pod):
         return ADMITTED
-    if view.pressures == (MEMORY_PRESSURE,):
-        is_spared = qos_class_of(pod) != BEST_EFFORT or is_tolerated(_MEMORY_PRESSURE_TAINT, pod.spec.tolerations)
-        if is_spared:
-            return ADMITTED
+    is_spared = qos_class_of(pod) != BEST_EFFORT or is_tolerated(_MEMORY_PRESSURE_TAINT, pod.spec.tolerations)
+    if view.pressures == (MEMORY_PRESSURE,) and is_spared:
+        return ADMITTED
     return PodAdmitResult("Evicted", f"The node had condition: [{' '.join(view.pressures)}]. ")
 
 

@@ -41,16 +41,6 @@ def pod_names(pod: Pod | RuntimePod) -> PodNames:
     return PodNames(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
-def pod_log_directory(root: str, pod: PodNames) -> str:
-    """The directory with all logs of a pod."""
-    return f"{root}/{pod.namespace}_{pod.name}_{pod.uid}"
-
-
-def container_log_path(root: str, pod: PodNames, container: str, attempt: int) -> str:
-    """The path of a container's log."""
-    return f"{pod_log_directory(root, pod)}/{container}/{attempt}.log"
-
-
 def pod_uid_from_directory(name: str) -> PodUid:
     """The UID in the name of a pod's log directory; old kubelets used the UID alone."""
     return PodUid(name.rpartition("_")[2])
@@ -77,11 +67,11 @@ class LogDirectory:
 
     def of_pod(self, pod: PodNames) -> str:
         """The directory with all logs of a pod."""
-        return pod_log_directory(str(self._root), pod)
+        return f"{self._root}/{pod.namespace}_{pod.name}_{pod.uid}"
 
     def path(self, pod: PodNames, container: str, attempt: int) -> str:
         """The path of a container's log."""
-        return container_log_path(str(self._root), pod, container, attempt)
+        return f"{self.of_pod(pod)}/{container}/{attempt}.log"
 
     def container_path(self, pod: Pod, container: RuntimeContainer) -> str:
         """The log file of a container that the runtime reports."""

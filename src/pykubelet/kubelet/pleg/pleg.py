@@ -31,6 +31,8 @@ from pykubelet.runtimes.protocol import ChangeFeed, ContainerState, Runtime, Run
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+log = get_logger(__name__)
+
 Moment = NewType("Moment", int)
 """A position in the order of inspections."""
 
@@ -126,9 +128,6 @@ def _unwrap(uid: PodUid, result: RuntimePod | RuntimeFailure | None) -> RuntimeP
     return result if result is not None else RuntimePod(uid=uid, namespace="", name="")
 
 
-log = get_logger(__name__)
-
-
 class PodLifecycleEventType(StrEnum):
     """Upstream's event types. CHANGED only triggers an inspection and is not reported."""
 
@@ -166,16 +165,11 @@ def _states(pod: RuntimePod | None) -> dict[str, ContainerState]:
 
 def _kinds(old: ContainerState | None, new: ContainerState | None) -> tuple[PodLifecycleEventType, ...]:
     if new is None:
-        is_reported = old == ContainerState.EXITED
-        return (
-            (PodLifecycleEventType.REMOVED,)
-            if is_reported
-            else (PodLifecycleEventType.DIED, PodLifecycleEventType.REMOVED)
-        )
-    if new == ContainerState.RUNNING:
-        return () if old == new else (PodLifecycleEventType.STARTED,)
-    if new == ContainerState.EXITED:
-        return () if old == new else (PodLifecycleEventType.DIED,)
+        removed = (PodLifecycleEventType.REMOVED,)
+        return removed if old == ContainerState.EXITED else (PodLifecycleEventType.DIED, *removed)
+    if new in {ContainerState.RUNNING, ContainerState.EXITED}:
+        kind = PodLifecycleEventType.STARTED if new == ContainerState.RUNNING else PodLifecycleEventType.DIED
+        return () if old == new else (kind,)
     # Created and unknown are treated alike: neither has consequences before an inspection.
     return () if old in {ContainerState.CREATED, ContainerState.UNKNOWN} else (PodLifecycleEventType.CHANGED,)
 
@@ -365,7 +359,7 @@ class RelistMetrics:
         self._last_seen = listed_at or self._last_seen
 
     def collect(self) -> "Iterator[Metric]":
-        """The metrics, as prometheus_client asks for them."""
+        """Yield the metrics to prometheus_client."""
         from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily
 
         for name, what, histogram in (

@@ -24,7 +24,7 @@ from pykubelet.api.pods import PodUid, is_terminal
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.kubelet.kuberuntime.manager import KubeRuntimeManager
 from pykubelet.kubelet.kuberuntime.pod_actions import SyncResult, error_text, retry_at
-from pykubelet.kubelet.kuberuntime.termination import TerminationMessageFiller, pod_from_runtime
+from pykubelet.kubelet.kuberuntime.termination import TerminationMessages, pod_from_runtime
 from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 from pykubelet.kubelet.objectcache.secret_and_configmap_manager import PodReferences
 from pykubelet.kubelet.pleg.pleg import Moment, PodLifecycleEventGenerator
@@ -67,7 +67,7 @@ class PodEnvironment:
     references: PodReferences
     mirrors: MirrorReconciler
     volumes: VolumeManager
-    termination_messages: TerminationMessageFiller
+    termination_messages: TerminationMessages
 
 
 class PodSyncer:

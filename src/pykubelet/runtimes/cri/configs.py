@@ -39,10 +39,7 @@ TTY = "pykubelet.io/tty"
 
 _PROTOCOLS = {"UDP": cri.UDP, "SCTP": cri.SCTP}
 
-_PROPAGATIONS = {
-    "HostToContainer": cri.PROPAGATION_HOST_TO_CONTAINER,
-    "Bidirectional": cri.PROPAGATION_BIDIRECTIONAL,
-}
+_PROPAGATIONS = {"HostToContainer": cri.PROPAGATION_HOST_TO_CONTAINER, "Bidirectional": cri.PROPAGATION_BIDIRECTIONAL}
 
 
 def container_config(

@@ -98,24 +98,20 @@ def group_by_pod(
     sandboxes: Iterable[tuple[PodOwner, Sandbox]], containers: Iterable[tuple[PodOwner, RuntimeContainer]]
 ) -> list[RuntimePod]:
     """Groups sandboxes and containers by pod, newest first."""
-    owners: dict[PodUid, PodOwner] = {}
-    boxes: dict[PodUid, list[Sandbox]] = {}
-    inside: dict[PodUid, list[RuntimeContainer]] = {}
+    pods: dict[PodUid, tuple[PodOwner, list[Sandbox], list[RuntimeContainer]]] = {}
     for owner, sandbox in sandboxes:
-        owners.setdefault(owner.uid, owner)
-        boxes.setdefault(owner.uid, []).append(sandbox)
+        pods.setdefault(owner.uid, (owner, [], []))[1].append(sandbox)
     for owner, container in containers:
-        owners.setdefault(owner.uid, owner)
-        inside.setdefault(owner.uid, []).append(container)
+        pods.setdefault(owner.uid, (owner, [], []))[2].append(container)
     return [
         RuntimePod(
             uid=uid,
             namespace=owner.namespace,
             name=owner.name,
-            sandboxes=tuple(sorted(boxes.get(uid, ()), key=_age, reverse=True)),
-            containers=tuple(sorted(inside.get(uid, ()), key=_age, reverse=True)),
+            sandboxes=tuple(sorted(its_sandboxes, key=_age, reverse=True)),
+            containers=tuple(sorted(its_containers, key=_age, reverse=True)),
         )
-        for uid, owner in owners.items()
+        for uid, (owner, its_sandboxes, its_containers) in pods.items()
     ]
 
 

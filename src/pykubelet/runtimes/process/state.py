@@ -274,7 +274,7 @@ class StateFolders:
         replace_file(str(self.container(container_id) / _EXIT), msgspec.json.encode(exit))
 
     def forbid_start(self, container_id: str) -> bool:
-        """Prevent that a container is ever started; False if a shim has claimed it already."""
+        """Prevent every start of a container; False if a shim has claimed it already."""
         return create_file(str(self.container(container_id) / _STATE), msgspec.json.encode(ContainerStartRecord()))
 
     def remove_container(self, container_id: str) -> None:

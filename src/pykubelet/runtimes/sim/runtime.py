@@ -296,7 +296,6 @@ def _usage(behaviour: Behaviour, at: datetime) -> ContainerResourceUsage:
 
 async def _hang_if(behaviour: Behaviour, call: Call) -> None:
     if call in behaviour.hangs_on:
-        # Never set.
         await asyncio.Event().wait()
 
 
@@ -364,9 +363,5 @@ class SimImages:
 def _image(name: str, script: ImageBehaviour) -> Image:
     digest = hashlib.sha256(name.encode()).hexdigest()
     return Image(
-        id=f"sha256:{digest}",
-        names=(name,),
-        size_bytes=script.size_bytes,
-        user=script.user,
-        is_pinned=script.is_pinned,
+        id=f"sha256:{digest}", names=(name,), size_bytes=script.size_bytes, user=script.user, is_pinned=script.is_pinned
     )

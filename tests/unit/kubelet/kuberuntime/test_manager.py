@@ -366,7 +366,7 @@ async def test_sandbox_that_cannot_be_found_is_told(tmp_path: Path) -> None:
 
     async with Rig(tmp_path, sim=Forgetful(clock=VirtualClock())).running() as rig:
         failed = (await rig.sync(pod()))[-1]
-        told = "Unable to get pod sandbox status: the sandbox that was made is not there"
+        told = "Unable to get pod sandbox status: the runtime does not report the sandbox that it created"
         assert failed.reason == "CreatePodSandboxError"
         assert rig.events.seen == [("Warning", "FailedPodSandBoxStatus", told)]
 

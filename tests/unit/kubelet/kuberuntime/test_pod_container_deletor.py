@@ -58,7 +58,7 @@ async def test_containers_of_a_pod_that_stays_are_kept(tmp_path: Path) -> None:
     """Its worker sees to them, once they are reported."""
     rig = DeadRig(tmp_path)
     async with rig.with_dead():
-        rig.dead.prune(UID, (await rig.observed(WEB)).containers[0].id)
+        rig.dead.prune(UID)
         await asyncio.sleep(1)
         assert len((await rig.observed(WEB)).containers) == 1
 
@@ -68,7 +68,7 @@ async def test_containers_of_a_pod_that_is_gone_are_removed(tmp_path: Path) -> N
     rig = DeadRig(tmp_path)
     async with rig.with_dead():
         rig.gone.add(UID)
-        rig.dead.prune(UID, (await rig.observed(WEB)).containers[0].id)
+        rig.dead.prune(UID)
         await asyncio.sleep(0)
         await asyncio.sleep(1)
         assert (await rig.observed(WEB)).containers == ()

@@ -2,7 +2,7 @@
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import AnyContainer, PodUid
-from pykubelet.kubelet.kuberuntime.termination import TerminationMessageFiller, TerminationMessages
+from pykubelet.kubelet.kuberuntime.termination import TerminationMessages
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
@@ -22,7 +22,7 @@ def seen(name: str, state: ContainerState, attempt: int = 0) -> RuntimeContainer
 async def test_each_ended_container_gets_its_message() -> None:
     """Those that run have said nothing yet, and of one that the pod does not name nobody knows where to look."""
     web = pod(containers=(container("a"), container("b")), init_containers=(container("init"),))
-    words = TerminationMessageFiller(messages=Messages("/nowhere"), log_path=lambda _, one: f"/logs/{one.id}")
+    words = Messages("/nowhere", lambda _, one: f"/logs/{one.id}")
     containers = (
         seen("a", ContainerState.EXITED, 1),
         seen("a", ContainerState.EXITED),
@@ -44,5 +44,5 @@ async def test_each_ended_container_gets_its_message() -> None:
 async def test_pod_of_which_nothing_has_ended_stays_as_it_is() -> None:
     """The usual case costs nothing."""
     observed = RuntimePod(uid=PodUid("uid"), namespace="", name="", containers=(seen("a", ContainerState.RUNNING),))
-    words = TerminationMessageFiller(messages=Messages("/nowhere"), log_path=lambda *_: "")
+    words = Messages("/nowhere", lambda *_: "")
     assert await words.fill(pod(), observed) is observed

@@ -1,13 +1,14 @@
 """Names of logs."""
 
+from pathlib import Path
+
 import pytest
 
 from pykubelet.kubelet.logs.log_directory import (
+    LogDirectory,
     PodNames,
     container_id_from_link,
-    container_log_path,
     log_link_name,
-    pod_log_directory,
     pod_uid_from_directory,
 )
 
@@ -16,8 +17,9 @@ WEB = PodNames("default", "web", "1234")
 
 def test_log_path_names_pod_container_and_attempt() -> None:
     """As every collector of logs expects it."""
-    assert container_log_path("/var/log/pods", WEB, "main", 3) == "/var/log/pods/default_web_1234/main/3.log"
-    assert pod_log_directory("/var/log/pods", WEB) == "/var/log/pods/default_web_1234"
+    logs = LogDirectory(Path("/var/log/pods"))
+    assert logs.path(WEB, "main", 3) == "/var/log/pods/default_web_1234/main/3.log"
+    assert logs.of_pod(WEB) == "/var/log/pods/default_web_1234"
 
 
 @pytest.mark.parametrize(("name", "uid"), [("default_web_1234", "1234"), ("1234", "1234"), ("a_b_c_d", "d")])

@@ -8,7 +8,6 @@ NEW_HOST_NAME = 0x04000000
 NEW_USERS = 0x10000000
 
 READ_ONLY = 1
-REMOUNT = 32
 BIND = 4096
 RECURSIVE = 16384
 UNBINDABLE = 1 << 17
@@ -80,7 +79,7 @@ def name_process(name: str) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """Prevents that programs gain privileges, for instance through setuid."""
+    """Keeps programs from gaining privileges, for instance through setuid."""
     _prctl(_NO_NEW_PRIVILEGES, 1)
 
 

@@ -171,13 +171,7 @@ class Supervisor:
         child = os.fork()
         if child == 0:
             enter(
-                self._config,
-                argv,
-                files=files,
-                is_terminal=is_terminal,
-                failures=writer,
-                supervisor=me,
-                beside=beside,
+                self._config, argv, files=files, is_terminal=is_terminal, failures=writer, supervisor=me, beside=beside
             )
         os.close(writer)
         os.set_blocking(failures, False)
