@@ -26,8 +26,6 @@ _BLOCK_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
-    """The bytes and inodes used on a disk."""
-
     bytes: int = 0
     inodes: int = 0
 
@@ -37,8 +35,6 @@ class DiskUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerUsage:
-    """The usage of one container."""
-
     memory_bytes: int | None = None
     """The working set."""
     layer: DiskUsage | None = None

@@ -63,7 +63,6 @@ def next_pressure_state(
     now: float,
     transition_seconds: float = TRANSITION_SECONDS,
 ) -> PressureState:
-    """The state after a new measurement."""
     unresolved = met_thresholds(before.starved, observed, with_reclaim=True)
     met = tuple(dict.fromkeys((*met_thresholds(thresholds, observed), *unresolved)))
     seen_at = {**before.seen_at, **{one.condition: now for one in met}}

@@ -53,8 +53,6 @@ _OFF = frozenset({"0%", "100%"})
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The available amount of a resource, and its capacity."""
-
     available: int
     capacity: int
 

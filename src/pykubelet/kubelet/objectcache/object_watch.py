@@ -45,7 +45,6 @@ class ReferencedItem(Generic[T]):
         return self.object is not None and self.object.immutable is True
 
     def references(self, referrer: str) -> int:
-        """The number of references of a pod to the object."""
         return self._referrers.get(referrer, 0)
 
     def add_reference(self, referrer: str) -> None:
@@ -135,7 +134,6 @@ class ObjectWatch(Generic[T]):
         self._task = group.create_task(self._run(self._ended), name=self._name)
 
     def stop(self) -> None:
-        """Stop watching the object."""
         if self._task is not None:
             self._task.cancel()
             self._ended, self._task = self._task, None
@@ -199,7 +197,6 @@ class ObjectWatches(Generic[T]):
         self._stop(self._watches.pop(item.key))
 
     def is_running(self, key: ObjectKey) -> bool:
-        """Whether a watch is open for an object."""
         return key in self._watches and self._watches[key].is_running
 
     def wake(self, item: ReferencedItem[T]) -> None:

@@ -128,7 +128,6 @@ class ObjectUsers(Generic[User]):
         return tuple(self._objects if named is None else self._users.get(named, ()))
 
     def as_map(self) -> Mapping[User, frozenset[UsedObject]]:
-        """The objects by user."""
         return self._objects
 
 

@@ -58,7 +58,6 @@ class LiveStore(Generic[T]):
         return await self._source.fetch(key)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Does nothing in the background."""
         ready.set()
 
 
@@ -185,15 +184,11 @@ def _store(source: ObjectSource[T], changed: Callable[[ObjectKey], None], option
 
 
 class Referent(Enum):
-    """The kind of object that a reference names."""
-
     SECRET = "secret"  # noqa: S105  a kind, not a password
     CONFIG_MAP = "configmap"
 
 
 class Reference(NamedTuple):
-    """One reference of a pod to an object."""
-
     kind: Referent
     name: str
 
@@ -204,12 +199,10 @@ def references(pod: Pod) -> Iterator[Reference]:
 
 
 def secret_names(pod: Pod) -> frozenset[str]:
-    """The names of the secrets a pod refers to."""
     return frozenset(name for kind, name in references(pod) if kind is Referent.SECRET)
 
 
 def config_map_names(pod: Pod) -> frozenset[str]:
-    """The names of the config maps a pod refers to."""
     return frozenset(name for kind, name in references(pod) if kind is Referent.CONFIG_MAP)
 
 
@@ -276,8 +269,6 @@ def _driver_secrets(volume: Volume) -> Iterator[LocalObjectReference | None]:
 
 
 class ConfigMapManager(ReferenceCache[ConfigMap]):
-    """The config maps of registered pods."""
-
     def __init__(self, *, client: ListerWatcher, clock: Clock, options: CacheOptions | None = None) -> None:
         super().__init__(
             source=ObjectSource(client, CONFIG_MAPS, clock), names=config_map_names, options=options or CacheOptions()
@@ -285,8 +276,6 @@ class ConfigMapManager(ReferenceCache[ConfigMap]):
 
 
 class SecretManager(ReferenceCache[Secret]):
-    """The secrets of registered pods."""
-
     def __init__(self, *, client: ListerWatcher, clock: Clock, options: CacheOptions | None = None) -> None:
         super().__init__(
             source=ObjectSource(client, SECRETS, clock), names=secret_names, options=options or CacheOptions()
@@ -301,12 +290,10 @@ class PodReferences:
         self._caches = tuple(cache for cache in (secrets, config_maps) if cache is not None)
 
     def register_pod(self, pod: Pod) -> None:
-        """Keep the secrets and config maps of a pod available."""
         for cache in self._caches:
             cache.register_pod(pod)
 
     def unregister_pod(self, pod: Pod) -> None:
-        """Release the secrets and config maps of a pod."""
         for cache in self._caches:
             cache.unregister_pod(pod)
 

@@ -40,8 +40,6 @@ T_co = TypeVar("T_co", bound=ReferencedObject, covariant=True)
 
 
 class ObjectKey(NamedTuple):
-    """The namespace and name of an object."""
-
     namespace: str
     name: str
 
@@ -97,7 +95,6 @@ class ObjectSource(Generic[T]):
         return self.kind.resource.kind.lower()
 
     async def fetch(self, key: ObjectKey, resource_version: str = "") -> T:
-        """Read an object from the API server."""
         return await self.client.get(self.kind, key.name, namespace=key.namespace, resource_version=resource_version)
 
     def not_found(self, key: ObjectKey) -> NotFound:
@@ -210,7 +207,6 @@ class TtlStore(Generic[T]):
         return found
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Does nothing in the background."""
         ready.set()
 
     def _note(self, key: ObjectKey, version: str) -> None:

@@ -116,7 +116,6 @@ class NamespaceWatch(Generic[StoreT]):
 
     @property
     def items(self) -> tuple[ReferencedItem[StoreT], ...]:
-        """The items that this watch keeps current."""
         return tuple(self._items.values())
 
     def start(self, group: asyncio.TaskGroup) -> None:
@@ -242,7 +241,6 @@ class WatchStore(Generic[StoreT]):
             self._unfollow(item)
 
     def references(self, key: ObjectKey, referrer: str) -> int:
-        """The number of references of a pod to an object."""
         return self._items[key].references(referrer) if key in self._items else 0
 
     def is_watched(self, key: ObjectKey) -> bool:

@@ -187,7 +187,6 @@ class UnaryCall:
 
 
 def request_fields(address: str, timeout_seconds: int) -> tuple[Field, ...]:
-    """The header fields of a health check."""
     return (
         (":method", "POST"),
         (":scheme", "http"),
@@ -201,13 +200,11 @@ def request_fields(address: str, timeout_seconds: int) -> tuple[Field, ...]:
 
 
 def request_message(service: str) -> bytes:
-    """A HealthCheckRequest in protobuf."""
     name = service.encode()
     return b"\x0a" + _varint(len(name)) + name if name else b""
 
 
 def probe_result(answer: UnaryResponse, timeout_seconds: int) -> ProbeAttempt:
-    """The result of the probe for a response."""
     if answer.status == _UNIMPLEMENTED:
         text = "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): "
         return ProbeAttempt(ProbeState.FAILURE, text + answer.text)
@@ -224,12 +221,10 @@ def probe_result(answer: UnaryResponse, timeout_seconds: int) -> ProbeAttempt:
 
 
 def rpc_failure(code: str, text: str) -> ProbeAttempt:
-    """The result for a call that ended with an error status."""
     return ProbeAttempt(ProbeState.FAILURE, f"error: health rpc probe failed: rpc error: code = {code} desc = {text}")
 
 
 def rpc_timeout(timeout_seconds: int) -> ProbeAttempt:
-    """The result for a call that exceeded the timeout."""
     return ProbeAttempt(
         ProbeState.FAILURE, f"timeout: health rpc did not complete within {format_duration(timeout_seconds)}"
     )

@@ -44,7 +44,6 @@ class HttpProbeError(Exception):
 
 
 def judge(answer: HttpProbeResponse) -> ProbeAttempt:
-    """The result of the probe for a response."""
     text = answer.body.decode(errors="replace")
     if 200 <= answer.status < 300:
         return ProbeAttempt(ProbeState.SUCCESS, text)

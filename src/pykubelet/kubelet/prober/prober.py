@@ -82,7 +82,6 @@ class Prober:
         return ProbeOutcome.SUCCESS
 
     async def close(self) -> None:
-        """Close the HTTP client."""
         await self._http.close()
 
     async def _run_with_retries(self, probed: ProbedContainer, status: PodStatus, container_id: str) -> ProbeAttempt:

@@ -57,7 +57,6 @@ class ProbeStep:
 
 
 def probe_of(container: Container, kind: ProbeType) -> Probe | None:
-    """The probe of this type of a container."""
     if kind == ProbeType.LIVENESS:
         return container.liveness_probe
     return container.readiness_probe if kind == ProbeType.READINESS else container.startup_probe
@@ -157,8 +156,6 @@ def _whole_seconds(since: str, now: datetime) -> int:
 
 
 class ProbeWorker:
-    """Runs one probe of one container."""
-
     def __init__(
         self,
         *,
@@ -235,8 +232,6 @@ _ENDING = (ProbeType.LIVENESS, ProbeType.STARTUP)
 
 
 class PodProbeResults:
-    """The current probe results of one pod."""
-
     def __init__(self, results: Mapping[ProbeType, ResultsManager], workers: Collection[_Key]) -> None:
         self._results, self._workers = results, workers
 
@@ -245,7 +240,6 @@ class PodProbeResults:
         return self._results[kind].get(container_id)
 
     def is_probed(self, kind: ProbeType, container_name: str) -> bool:
-        """Whether the container has such a probe."""
         return (container_name, kind) in self._workers
 
 
@@ -383,7 +377,6 @@ class ProberManager:
         return self._results[kind].passed
 
     def __len__(self) -> int:
-        """The number of running probes."""
         return sum(map(len, self._pods.values()))
 
     def _worker(self, pod: Pod, container: Container, kind: ProbeType, shown: PodStatus) -> ProbeWorker | None:

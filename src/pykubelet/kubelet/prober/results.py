@@ -52,7 +52,6 @@ class ResultsManager:
         return MappingProxyType(self._passed)
 
     def get(self, container_id: str) -> ProbeOutcome | None:
-        """The result of a container; None if there is none."""
         return self._results.get(runtime_id(container_id))
 
     def set(self, container_id: str, result: ProbeOutcome, uid: PodUid, container: str = "") -> None:
@@ -76,7 +75,6 @@ class ResultsManager:
         self._passed.pop(runtime_id(container_id), None)
 
     def __len__(self) -> int:
-        """The number of containers with a result."""
         return len(self._results)
 
 
@@ -103,14 +101,12 @@ class ProbeCounts:
             self._durations.setdefault(key, Histogram()).observe(seconds)
 
     def forget(self, probed: ProbedContainer) -> None:
-        """Drop the metrics of a probe."""
         key = _key(probed.pod, probed.container.name, probed.kind)
         self._results.pop(key, None)
         self.history.forget(PodUid(probed.pod.metadata.uid), probed.container.name, probed.kind)
         self._durations.pop(key, None)
 
     def collect(self) -> "Iterator[Metric]":
-        """The metric families for Prometheus."""
         from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 
         total = CounterMetricFamily(
@@ -159,7 +155,6 @@ class ProbeHistory:
         known.last_seconds = seconds
 
     def forget(self, uid: PodUid, container: str, kind: ProbeType) -> None:
-        """Drop the history of a probe."""
         probes = self._pods.get(uid, {})
         probes.pop((container, kind), None)
         if not probes:

@@ -85,8 +85,6 @@ def _is_below(path: str, prefixes: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class KubeletUser:
-    """A user and its groups."""
-
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
@@ -136,7 +134,6 @@ class ExpiringCache(Generic[T]):
         return answer
 
     def put(self, key: Hashable, answer: T, until: float) -> None:
-        """Add an entry that expires at the given time."""
         self._entries[key] = until, answer
         self._entries.move_to_end(key)
         while len(self._entries) > self._limit:
@@ -224,8 +221,6 @@ class CertificateOnlyAccess:
 
 
 class KubeletAuth:
-    """Authenticates and authorizes each request."""
-
     def __init__(self, reviewer: AccessReviewer) -> None:
         self._reviewer = reviewer
 

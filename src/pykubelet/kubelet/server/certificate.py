@@ -38,8 +38,6 @@ class ServingError(ValueError):
 
 
 class ServingFiles(NamedTuple):
-    """The paths of the certificate and its key."""
-
     certificate: Path
     key: Path
 

@@ -70,8 +70,6 @@ def _find(status: PodStatus, name: str) -> ContainerStatus | None:
 
 
 class PodLogOptions(NamedTuple):
-    """The options of a request for a log."""
-
     query: LogQuery
     previous: bool = False
     """The log of the previous container."""
@@ -154,8 +152,6 @@ def _ago(now: datetime, seconds: int) -> datetime | None:
 
 
 class ContainerLogs:
-    """Opens the logs of containers."""
-
     def __init__(
         self, *, pods: PodManager, statuses: StatusManager, cache: PodCache, paths: LogDirectory, clock: Clock
     ) -> None:

@@ -32,8 +32,6 @@ _MOST_PARAMETERS = 4096
 
 
 class KubeletEndpoint(Enum):
-    """The endpoints, by path."""
-
     HEALTH = "/healthz"
     PODS = "/pods"
     RUNNING_PODS = "/runningpods"

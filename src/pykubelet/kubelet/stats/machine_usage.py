@@ -17,8 +17,6 @@ _USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemUsage:
-    """The capacity and usage of a file system."""
-
     at: datetime
     capacity_bytes: int
     available_bytes: int

@@ -19,7 +19,6 @@ Rate = Callable[[str, ContainerResourceUsage], int | None]
 
 
 def running_containers(pod: RuntimePod) -> list[RuntimeContainer]:
-    """The running containers of a pod."""
     return [container for container in pod.containers if container.state is ContainerState.RUNNING]
 
 

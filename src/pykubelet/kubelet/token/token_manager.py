@@ -85,7 +85,6 @@ class TokenManager:
         return token.text
 
     def forget(self, uid: PodUid) -> None:
-        """Drop the tokens of a pod."""
         self._tokens.pop(uid, None)
 
     async def _request(self, pod: Pod, key: _Key) -> _CachedToken:

@@ -65,7 +65,6 @@ def parents(path: str) -> Iterable[str]:
 
 
 def top_names(paths: Iterable[str]) -> frozenset[str]:
-    """The top-level names of these files."""
     return frozenset(path.partition("/")[0] for path in paths)
 
 
@@ -124,7 +123,6 @@ def has_version(volume: str) -> bool:
 
 
 def _current_version(folder: int) -> str | None:
-    """The name of the visible version."""
     try:
         target = os.readlink(DATA_LINK, dir_fd=folder)
     except OSError:

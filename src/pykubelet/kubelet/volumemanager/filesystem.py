@@ -175,7 +175,6 @@ def read_at_most(handle: int, limit: int) -> bytes:
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """Write all data, in several calls if necessary."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(handle, rest) :]

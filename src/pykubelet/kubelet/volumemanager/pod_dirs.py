@@ -144,7 +144,6 @@ def _write(path: str, data: bytes, mode: int) -> None:
 
 
 def pods_dir(root: str) -> str:
-    """The directory of all pods."""
     return f"{root}/pods"
 
 
@@ -154,8 +153,6 @@ def is_path_component(text: str) -> bool:
 
 
 class PodDir(NamedTuple):
-    """The directory of one pod."""
-
     path: str
 
     @property
@@ -176,7 +173,6 @@ class PodDir(NamedTuple):
         return f"{self.path}/{SUB_PATHS}"
 
     def volume(self, plugin: str, name: str) -> str:
-        """The path of a volume."""
         return f"{self.volumes}/{_name(plugin.replace('/', '~'))}/{_name(name)}"
 
     def sub_path(self, volume: str, container: str, index: int) -> str:
@@ -184,7 +180,6 @@ class PodDir(NamedTuple):
         return f"{self.sub_paths}/{_name(volume)}/{_name(container)}/{index}"
 
     def termination_file(self, container: str, attempt: int) -> str:
-        """The termination message file of a container."""
         return f"{self.termination_files}/{_name(container)}/{attempt}"
 
 

@@ -57,8 +57,6 @@ class PayloadInputs:
 
 @dataclass(frozen=True, slots=True)
 class PayloadSources:
-    """The objects that the files of volumes are computed from."""
-
     config_maps: frozenset[str]
     secrets: frozenset[str]
     tokens: tuple[ServiceAccountTokenProjection, ...]

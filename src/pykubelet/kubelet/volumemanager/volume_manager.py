@@ -150,8 +150,6 @@ class VolumeOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeSetUp:
-    """Sets up the volumes of one pod."""
-
     directory: PodDir
     group: int | None
     now: datetime
@@ -201,7 +199,6 @@ def pods_on_disk(root: str) -> list[str]:
 
 
 def volume_paths(directory: PodDir) -> list[str]:
-    """The paths of the volumes that a pod has on disk."""
     return [f"{directory.volumes}/{plugin}/{name}" for plugin, name in _volumes(directory)]
 
 
@@ -291,7 +288,6 @@ class VolumeManager:
         self._orphan_problems: dict[str, str] = {}
 
     def directory(self, uid: str) -> PodDir:
-        """The directory of a pod."""
         return pod_dir(self._root, uid)
 
     def volumes(self, uid: PodUid) -> dict[str, ReadyVolume]:

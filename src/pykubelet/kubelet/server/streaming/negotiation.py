@@ -27,8 +27,6 @@ _FORWARD_CHANNELS = (ChannelProtocol.V4, ChannelProtocol.V4_BASE64)
 
 
 class Carrier(Enum):
-    """The transport of the streams."""
-
     CHANNELS = "channels"
     SPDY = "spdy"
     TUNNEL = "tunnel"
@@ -56,7 +54,6 @@ class UpgradeOffer(NamedTuple):
 
 
 def offer_of(headers: MultiMapping[str]) -> UpgradeOffer:
-    """The upgrade headers of a request."""
     return UpgradeOffer(
         headers.get("Connection", ""),
         headers.get("Upgrade", ""),

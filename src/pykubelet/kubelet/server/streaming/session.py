@@ -42,8 +42,6 @@ class ByteSink(Protocol):
 
 
 class TerminalSize(NamedTuple):
-    """The size of the client's terminal."""
-
     columns: int
     rows: int
 

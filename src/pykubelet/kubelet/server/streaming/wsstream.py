@@ -20,8 +20,6 @@ CLOSE_CHANNEL = 255
 
 
 class ChannelProtocol(StrEnum):
-    """The channel subprotocols by name."""
-
     NONE = ""
     V1 = "channel.k8s.io"
     V1_BASE64 = "base64.channel.k8s.io"
@@ -31,7 +29,6 @@ class ChannelProtocol(StrEnum):
 
     @property
     def is_base64(self) -> bool:
-        """Whether messages are base64 text."""
         return "base64" in self.value
 
 
@@ -62,7 +59,6 @@ def read_message(protocol: ChannelProtocol, message: bytes) -> ChannelMessage | 
 
 
 def write_message(protocol: ChannelProtocol, channel: int, data: bytes) -> bytes:
-    """Encode a message for a channel."""
     if protocol.is_base64:
         return bytes([ord("0") + channel]) + base64.b64encode(data)
     return bytes([channel]) + data
@@ -114,7 +110,6 @@ class ChannelConnection:
         self.pipes = {channel: BytePipe() for channel in readable}
 
     def sink(self, channel: int) -> ChannelSink:
-        """The sink of a channel."""
         return ChannelSink(self, channel)
 
     async def write(self, channel: int, data: bytes) -> None:
