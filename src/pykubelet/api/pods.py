@@ -134,6 +134,11 @@ def may_preempt(preemptor: Pod, preemptee: Pod) -> bool:
     return ours is not None and theirs is not None and ours > theirs
 
 
+def all_containers(pod: Pod) -> tuple[AnyContainer, ...]:
+    """All containers of a pod: init, regular and ephemeral."""
+    return (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
+
+
 def is_restartable_init_container(container: Container) -> bool:
     """Whether an init container is a sidecar, which keeps running beside the regular containers."""
     return container.restart_policy == "Always"
@@ -245,8 +250,7 @@ def app_armor_profiles(pod: Pod) -> Iterator[AppArmorProfile]:
     """Returns every profile the pod uses: its own, and those of containers by field or annotation."""
     if pod.spec.security_context is not None and pod.spec.security_context.app_armor_profile is not None:
         yield pod.spec.security_context.app_armor_profile
-    containers: tuple[AnyContainer, ...] = (*pod.spec.init_containers, *pod.spec.containers)
-    for container in (*containers, *pod.spec.ephemeral_containers):
+    for container in all_containers(pod):
         if own := _own_profile(pod, container):
             yield own
 

@@ -8,7 +8,8 @@ Upstream: pkg/kubelet/eviction/eviction_manager.go, pkg/kubelet/eviction/helpers
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from typing import Protocol
 
@@ -30,7 +31,6 @@ from pykubelet.runtimes.protocol import RuntimeFailure
 log = get_logger(__name__)
 
 _NOTHING = DiskUsage()
-
 LIMITS_PERIOD_SECONDS = 60.0
 """How often disk limits are checked: as often as upstream measures volumes."""
 CLEANUP_SECONDS = 30.0
@@ -39,7 +39,8 @@ _POLL_SECONDS = 1.0
 
 def is_limited(pod: Pod) -> bool:
     """Whether a pod has a disk limit that can be exceeded and is not critical; others need not be measured."""
-    limits = (*map(_size_limit, pod.spec.volumes), *map(_container_limit, _containers(pod)))
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    limits = (*map(_size_limit, pod.spec.volumes), *map(_container_limit, containers))
     return not is_critical_pod(pod) and any(limit is not None for limit in limits)
 
 
@@ -94,10 +95,6 @@ def _container_limit(container: Container) -> Quantity | None:
     return parse_quantity(text) if text is not None else None
 
 
-def _containers(pod: Pod) -> tuple[Container, ...]:
-    return (*pod.spec.containers, *pod.spec.init_containers)
-
-
 class EvictionPodWorkers(Protocol):
     """The pods of this node and how they end. PodWorkers implements it, in a layer above."""
 
@@ -130,12 +127,8 @@ class EvictionManager:
         self._max_grace_seconds = max_grace_seconds
         self._limits_due_at = -math.inf
         self._stuck: set[PodUid] = set()
-        self._counts: dict[str, int] = {}
-
-    @property
-    def counts(self) -> Mapping[str, int]:
+        self.counts: Counter[str] = Counter()
         """The number of evicted pods by signal."""
-        return self._counts
 
     async def run(self, ready: asyncio.Event) -> None:
         """Measure and act until cancelled; `ready` is set after the first measurement."""
@@ -205,7 +198,7 @@ class EvictionManager:
         pod = eviction.pod
         log.warning("pod evicted", pod=pod_label(pod), signal=eviction.signal, why=eviction.message)
         self._recorder.event(reference_to(pod), WARNING, REASON, eviction.message, eviction.annotations)
-        self._counts[eviction.signal] = self._counts.get(eviction.signal, 0) + 1
+        self.counts[eviction.signal] += 1
         kill = KillPodOptions(
             evict=True, grace_seconds=eviction.grace_seconds, change_status=partial(evicted, eviction)
         )
@@ -236,9 +229,8 @@ class DiskReclaimer:
             await self._containers.collect(is_urgent=True)
         except (RuntimeFailure, OSError) as error:
             log.warning("dead containers not removed from a full disk", cause=str(error))
-        if self._images is None:
-            return
         try:
-            await self._images.remove_unused()
+            if self._images is not None:
+                await self._images.remove_unused()
         except RuntimeFailure as failure:
             log.warning("unused images not removed from a full disk", cause=failure.message)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pykubelet.api.generated.core import Pod, Volume
-from pykubelet.api.pods import PodUid
+from pykubelet.api.pods import PodUid, all_containers
 from pykubelet.kubelet.eviction.thresholds import IMAGE_FS_AVAILABLE, IMAGE_FS_INODES
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
@@ -68,8 +68,9 @@ PodUsages = Mapping[PodUid, PodUsage]
 
 def is_local_ephemeral(volume: Volume) -> bool:
     """Whether a volume is on the node's disk and deleted with its pod."""
-    in_memory = volume.empty_dir is not None and volume.empty_dir.medium != ""
-    return (volume.empty_dir is not None and not in_memory) or (volume.config_map or volume.git_repo) is not None
+    if volume.empty_dir is not None:
+        return volume.empty_dir.medium == ""
+    return (volume.config_map or volume.git_repo) is not None
 
 
 def disk_use(pod: Pod, use: PodUsage, signal: str, *, has_image_fs: bool) -> DiskUsage:
@@ -102,24 +103,6 @@ class PodPaths:
     logs: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
     own_files: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSizes:
-    """The sizes of a pod's files; missing files have none."""
-
-    logs: Mapping[str, DiskUsage] = field(default_factory=dict)
-    volumes: Mapping[str, DiskUsage] = field(default_factory=dict)
-    own_files: DiskUsage = field(default_factory=DiskUsage)
-
-
-def pod_sizes(paths: PodPaths) -> PodSizes:
-    """Measure all files of one pod."""
-    return PodSizes(
-        logs={name: size_of(path) for name, path in paths.logs.items()},
-        volumes={name: size_of(path) for name, path in paths.volumes.items()},
-        own_files=sum(map(size_of, paths.own_files), start=DiskUsage()),
-    )
 
 
 def size_of(path: str) -> DiskUsage:
@@ -161,14 +144,12 @@ class PodDiskPaths:
 
     def paths(self, pod: Pod) -> PodPaths:
         """The paths of one pod; of its volumes only emptyDirs and config maps that are mounted."""
-        spec, uid = pod.spec, PodUid(pod.metadata.uid)
+        uid = PodUid(pod.metadata.uid)
         logs, mounted = self._logs.of_pod(pod_names(pod)), self._volumes.volumes(uid)
         directory = self._volumes.directory(uid)
-        names = [one.name for one in (*spec.containers, *spec.init_containers)]
-        names += [one.name for one in spec.ephemeral_containers]
-        counted = [one.name for one in spec.volumes if one.name in mounted and (one.empty_dir or one.config_map)]
+        counted = [one.name for one in pod.spec.volumes if one.name in mounted and (one.empty_dir or one.config_map)]
         return PodPaths(
-            logs={name: f"{logs}/{name}" for name in names},
+            logs={one.name: f"{logs}/{one.name}" for one in all_containers(pod)},
             volumes={name: mounted[name].path for name in counted},
             own_files=(directory.hosts_file, directory.termination_files),
         )
@@ -178,11 +159,7 @@ class PodUsageReader:
     """Measures pods. Without `usages`, because the runtime has none, only the disk is measured."""
 
     def __init__(
-        self,
-        *,
-        runtime: Runtime,
-        usages: Usages | None,
-        paths: Callable[[Pod], PodPaths] = lambda _: PodPaths(),
+        self, *, runtime: Runtime, usages: Usages | None, paths: Callable[[Pod], PodPaths] = lambda _: PodPaths()
     ) -> None:
         self._runtime, self._usages, self._paths = runtime, usages, paths
 
@@ -193,10 +170,9 @@ class PodUsageReader:
         running = [(pod, _running(pod, usages)) for pod in await self._runtime.pods() if pod.uid in wanted]
         measured = {pod.uid: found for pod, found in running if found}
         if not with_disk:
-            return {uid: _use(found, PodSizes()) for uid, found in measured.items()}
+            return {uid: _usage(found, PodPaths()) for uid, found in measured.items()}
         paths = {uid: self._paths(wanted[uid]) for uid in measured}
-        sizes = await asyncio.to_thread(lambda: {uid: pod_sizes(one) for uid, one in paths.items()})
-        return {uid: _use(found, sizes[uid]) for uid, found in measured.items()}
+        return await asyncio.to_thread(lambda: {uid: _usage(found, paths[uid]) for uid, found in measured.items()})
 
 
 def _running(pod: RuntimePod, usages: Mapping[str, ContainerResourceUsage]) -> dict[str, ContainerResourceUsage | None]:
@@ -205,12 +181,17 @@ def _running(pod: RuntimePod, usages: Mapping[str, ContainerResourceUsage]) -> d
     return {one.name: usages.get(one.id) for one in running}
 
 
-def _use(usages: Mapping[str, ContainerResourceUsage | None], sizes: PodSizes) -> PodUsage:
-    containers = {name: _container_use(usage, sizes.logs.get(name)) for name, usage in usages.items()}
-    return PodUsage(containers=containers, volumes=sizes.volumes, own_files=sizes.own_files)
+def _usage(usages: Mapping[str, ContainerResourceUsage | None], paths: PodPaths) -> PodUsage:
+    """The usage of one pod, including the files at these paths; blocks while it measures them."""
+    logs = {name: size_of(path) for name, path in paths.logs.items()}
+    return PodUsage(
+        containers={name: _container_usage(usage, logs.get(name)) for name, usage in usages.items()},
+        volumes={name: size_of(path) for name, path in paths.volumes.items()},
+        own_files=_total(map(size_of, paths.own_files)),
+    )
 
 
-def _container_use(usage: ContainerResourceUsage | None, logs: DiskUsage | None) -> ContainerUsage:
+def _container_usage(usage: ContainerResourceUsage | None, logs: DiskUsage | None) -> ContainerUsage:
     if usage is None:
         return ContainerUsage(logs=logs)
     layer = DiskUsage(usage.layer_bytes, usage.layer_inodes or 0) if usage.layer_bytes is not None else None

@@ -34,7 +34,6 @@ log = get_logger(__name__)
 
 TRANSITION_SECONDS = 300.0
 """How long a condition stays after it was last met, so that pods are not admitted and evicted in turns."""
-
 PERIOD_SECONDS = 10.0
 
 
@@ -149,27 +148,19 @@ class PressureMonitor:
         self._reader, self._changed, self._clock = reader, changed, clock
         self._thresholds, self._transition_seconds = tuple(thresholds), transition_seconds
         self._image_fs, self._node_device = image_fs, node_device
-        self._has_image_fs = False
-        self._state = PressureState()
-        self._observed: Mapping[str, Observation] = {}
-
-    @property
-    def state(self) -> PressureState:
-        """The state after the last measurement."""
-        return self._state
-
-    @property
-    def has_image_fs(self) -> bool:
+        self.has_image_fs = False
         """Whether images have a separate file system."""
-        return self._has_image_fs
+        self.state = PressureState()
+        """The state after the last measurement."""
+        self._observed: Mapping[str, Observation] = {}
 
     @property
     def shortage(self) -> StarvedResource | None:
         """What pods must be evicted for, as of the last measurement; None if there is nothing."""
-        starved = self._state.starved
+        starved = self.state.starved
         if not starved:
             return None
-        return StarvedResource(starved=starved, observed=self._observed, has_image_fs=self._has_image_fs)
+        return StarvedResource(starved=starved, observed=self._observed, has_image_fs=self.has_image_fs)
 
     async def run(self, ready: asyncio.Event) -> None:
         """Measure until cancelled; `ready` is set after the first measurement."""
@@ -181,14 +172,14 @@ class PressureMonitor:
     async def measure(self) -> None:
         """Measure once, and report changed conditions."""
         self._observed = observed = await self._measure()
-        before = self._state
-        self._state = next_pressure_state(
+        before = self.state
+        self.state = next_pressure_state(
             before, self._thresholds, observed, self._clock.monotonic(), self._transition_seconds
         )
-        if self._state.conditions != before.conditions:
-            short = {one.signal: observed[one.signal].available for one in self._state.met_since}
-            log.warning("node pressure conditions changed", conditions=list(self._state.conditions), short=short)
-            self._changed(self._state.conditions)
+        if self.state.conditions != before.conditions:
+            short = {one.signal: observed[one.signal].available for one in self.state.met_since}
+            log.warning("node pressure conditions changed", conditions=list(self.state.conditions), short=short)
+            self._changed(self.state.conditions)
 
     async def is_relieved(self) -> bool:
         """Measure again: whether enough of everything is available, minimum reclaims included."""
@@ -205,6 +196,6 @@ class PressureMonitor:
         except RuntimeFailure as failure:
             log.warning("image file system not measured", cause=failure.message)
             return {}
-        self._has_image_fs = self._node_device is not None and found.device != self._node_device
+        self.has_image_fs = self._node_device is not None and found.device != self._node_device
         observed = {IMAGE_FS_AVAILABLE: Observation(found.available_bytes, found.capacity_bytes)}
         return observed | ({IMAGE_FS_INODES: Observation(found.inodes_free, found.inodes)} if found.inodes else {})

@@ -55,9 +55,8 @@ def ranked(pods: Iterable[Pod], usages: PodUsages, signal: str, *, has_image_fs:
 
 def requested(pod: Pod, resource: str) -> int:
     """The request of a pod without its overhead."""
-    overhead = amounts(pod.spec.overhead).get(resource, 0)
     whole = pod_requests(pod).get(resource, 0)
-    return whole if whole > overhead else 0
+    return whole if whole > amounts(pod.spec.overhead).get(resource, 0) else 0
 
 
 def _by_memory(pod: Pod, use: PodUsage | None) -> _Rank:
@@ -76,8 +75,7 @@ def _by_disk(signal: str, has_image_fs: bool, pod: Pod, use: PodUsage | None) ->
         return 0, 0, _priority(pod), 0
     used, asked = disk_use(pod, use, signal, has_image_fs=has_image_fs), requested(pod, EPHEMERAL_STORAGE)
     if RESOURCES[signal] == INODES:
-        # There are no requests for inodes; as upstream does, the requested bytes are subtracted from their
-        # number.
+        # There are no requests for inodes; as upstream does, this subtracts the requested bytes.
         return 1, int(used.inodes <= 0), _priority(pod), asked - used.inodes
     return 1, int(used.bytes <= asked), _priority(pod), asked - used.bytes
 
@@ -124,15 +122,15 @@ class StarvedResource:
         disks = images if self.has_image_fs else images | {NODE_FS_AVAILABLE, NODE_FS_INODES}
         return self.first.signal in disks
 
-    def words(self, resource: str) -> str:
-        """The resource, the threshold and the available amount."""
-        said = f"The node was low on resource: {resource}. "
+    def message(self, resource: str) -> str:
+        """Names the resource, the threshold and the available amount."""
+        text = f"The node was low on resource: {resource}. "
         for one in self._in_order():
             if one.resource == resource and one.signal in self.observed:
                 seen = self.observed[one.signal]
-                left = _written(seen.available, resource)
-                return f"{said}Threshold quantity: {one.needed(seen)}, available: {left}. "
-        return said
+                left = _quantity(seen.available, resource)
+                return f"{text}Threshold quantity: {one.needed(seen)}, available: {left}. "
+        return text
 
     def _in_order(self) -> list[Threshold]:
         return sorted(self.starved, key=lambda one: one.signal != MEMORY_AVAILABLE)
@@ -180,12 +178,12 @@ def _soft_grace(pod: Pod, max_grace_seconds: int) -> int:
 def _explained(shortage: StarvedResource, pod: Pod, use: PodUsage | None) -> tuple[str, dict[str, str]]:
     """The message for people, and the annotations for programs."""
     resource = shortage.first.resource
-    message = shortage.words(resource)
+    message = shortage.message(resource)
     if use is None:
         return message, {}
     annotations: dict[str, str] = {}
     if resource == MEMORY and (asked := _pod_level_request(pod, resource)) is not None:
-        whole = _written(use.memory_bytes, resource)
+        whole = _quantity(use.memory_bytes, resource)
         message += _larger(f"Pod {pod.metadata.name}", whole, asked, resource)
         annotations |= {"offending_pod": pod.metadata.name, "offending_pod_usage": str(whole)}
     offenders: dict[str, str] = {}
@@ -221,11 +219,11 @@ def _used(use: ContainerUsage | None, resource: str) -> Quantity | None:
     if use is None:
         return None
     if resource == MEMORY and use.memory_bytes is not None:
-        return _written(use.memory_bytes, resource)
+        return _quantity(use.memory_bytes, resource)
     if resource == EPHEMERAL_STORAGE and use.layer is not None and use.logs is not None:
-        return _written(use.layer.bytes + use.logs.bytes, resource)
+        return _quantity(use.layer.bytes + use.logs.bytes, resource)
     return None
 
 
-def _written(number: int, resource: str) -> Quantity:
+def _quantity(number: int, resource: str) -> Quantity:
     return Quantity(number, 0, Format.DECIMAL_SI if resource in {INODES, PIDS} else Format.BINARY_SI)

@@ -19,8 +19,8 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.queues import Broadcast, Subscription
 from pykubelet.api.errors import ApiError
-from pykubelet.api.generated.core import ConfigMap, LocalObjectReference, Pod, ProjectedVolumeSource, Secret, Volume
-from pykubelet.api.pods import AnyContainer, pod_label
+from pykubelet.api.generated.core import ConfigMap, LocalObjectReference, Pod, Secret, Volume
+from pykubelet.api.pods import AnyContainer, all_containers, pod_label
 from pykubelet.api.scheme import CONFIG_MAPS, SECRETS
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.kubelet.objectcache.store import (
@@ -108,14 +108,6 @@ class ChangeDetectionStrategy(StrEnum):
     GET = "Get"
 
 
-def parse_strategy(text: str) -> ChangeDetectionStrategy:
-    """The strategy of this name; raises ValueError if it is unknown."""
-    try:
-        return ChangeDetectionStrategy(text)
-    except ValueError:
-        raise ValueError(f"unknown configmap and secret manager mode: {text}") from None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheOptions:
     """The options of a cache."""
@@ -168,7 +160,7 @@ class ReferenceCache(Generic[T]):
 
 
 def _store(source: ObjectSource[T], changed: Callable[[ObjectKey], None], options: CacheOptions) -> ObjectStore[T]:
-    match parse_strategy(options.strategy):
+    match options.strategy:
         case ChangeDetectionStrategy.GET:
             return LiveStore(source=source)
         case ChangeDetectionStrategy.TTL:
@@ -181,6 +173,8 @@ def _store(source: ObjectSource[T], changed: Callable[[ObjectKey], None], option
                 ttl_seconds=options.ttl_seconds,
             )
             return WatchStore(source=source, changed=changed, options=watch_options)
+        case _:
+            raise ValueError(f"unknown configmap and secret manager mode: {options.strategy}")
 
 
 class Referent(Enum):
@@ -207,17 +201,11 @@ def config_map_names(pod: Pod) -> frozenset[str]:
 
 
 def _all_references(pod: Pod) -> Iterator[Reference]:
-    spec = pod.spec
-    for pull_secret in spec.image_pull_secrets:
+    for pull_secret in pod.spec.image_pull_secrets:
         yield Reference(Referent.SECRET, pull_secret.name)
-    everyone: tuple[AnyContainer, ...] = (
-        *spec.init_containers,
-        *spec.containers,
-        *spec.ephemeral_containers,
-    )
-    for container in everyone:
+    for container in all_containers(pod):
         yield from _of_container(container)
-    for volume in spec.volumes:
+    for volume in pod.spec.volumes:
         yield from _of_volume(volume)
 
 
@@ -237,8 +225,11 @@ def _of_container(container: AnyContainer) -> Iterator[Reference]:
 
 
 def _of_volume(volume: Volume) -> Iterator[Reference]:
-    if volume.projected:
-        yield from _of_projection(volume.projected)
+    for source in volume.projected.sources if volume.projected else ():
+        if source.secret:
+            yield Reference(Referent.SECRET, source.secret.name)
+        if source.config_map:
+            yield Reference(Referent.CONFIG_MAP, source.config_map.name)
     if volume.secret:
         yield Reference(Referent.SECRET, volume.secret.secret_name)
     if volume.config_map:
@@ -248,14 +239,6 @@ def _of_volume(volume: Volume) -> Iterator[Reference]:
     for reference in _driver_secrets(volume):
         if reference:
             yield Reference(Referent.SECRET, reference.name)
-
-
-def _of_projection(projected: ProjectedVolumeSource) -> Iterator[Reference]:
-    for source in projected.sources:
-        if source.secret:
-            yield Reference(Referent.SECRET, source.secret.name)
-        if source.config_map:
-            yield Reference(Referent.CONFIG_MAP, source.config_map.name)
 
 
 def _driver_secrets(volume: Volume) -> Iterator[LocalObjectReference | None]:
@@ -301,8 +284,7 @@ class PodReferences:
         """The pull secrets of a pod that could be read, and the names of those that could not."""
         found, missing = [], []
         for name in [reference.name for reference in pod.spec.image_pull_secrets if reference.name]:
-            secret = await self._secret(pod, name)
-            if secret is not None:
+            if (secret := await self._secret(pod, name)) is not None:
                 found.append(secret)
             else:
                 missing.append(name)

@@ -97,12 +97,9 @@ def initial_record(name: str, kind: ProbeType, shown: PodStatus) -> tuple[ProbeR
     container = _status_with_id(shown, name)
     if container is None or container.state.running is None or kind == ProbeType.LIVENESS:
         return ProbeRecord(), None
-    has_passed = container.ready if kind == ProbeType.READINESS else container.started
-    return (
-        (ProbeRecord(container_id=container.container_id), ProbeOutcome.SUCCESS)
-        if has_passed
-        else (ProbeRecord(), None)
-    )
+    if not (container.ready if kind == ProbeType.READINESS else container.started):
+        return ProbeRecord(), None
+    return ProbeRecord(container_id=container.container_id), ProbeOutcome.SUCCESS
 
 
 def first_delay_seconds(period_seconds: float, kubelet_age_seconds: float, random: float) -> float:
@@ -117,12 +114,8 @@ def next_tick(last: float, now: float, period_seconds: float) -> float:
 
 def _status_with_id(status: PodStatus, name: str) -> ContainerStatus | None:
     """The status of a created container; regular containers come first."""
-    return _find(status.container_statuses, name) or _find(status.init_container_statuses, name)
-
-
-def _find(statuses: Iterable[ContainerStatus], name: str) -> ContainerStatus | None:
-    found = next((status for status in statuses if status.name == name), None)
-    return found if found is not None and found.container_id else None
+    statuses = (*status.container_statuses, *status.init_container_statuses)
+    return next((one for one in statuses if one.name == name and one.container_id), None)
 
 
 def _examine_container(
@@ -132,15 +125,15 @@ def _examine_container(
     if running is None:
         has_ended = container.state.terminated is not None and not _may_restart(probed)
         return replace(step, keep_going=not has_ended, results=(*step.results, ProbeOutcome.FAILURE))
-    is_readiness = probed.kind == ProbeType.READINESS
-    if probed.pod.metadata.deletion_timestamp is not None and not is_readiness:
+    if probed.pod.metadata.deletion_timestamp is not None and probed.kind != ProbeType.READINESS:
         # A final success, so that a terminating container is not restarted.
         return replace(step, keep_going=False, results=(*step.results, ProbeOutcome.SUCCESS))
-    if running.started_at is not None and _whole_seconds(running.started_at, now) < probed.probe.initial_delay_seconds:
-        return step
-    is_startup = probed.kind == ProbeType.STARTUP
+    if running.started_at is not None:
+        age_seconds = int((now - parse_time(running.started_at)).total_seconds())
+        if age_seconds < probed.probe.initial_delay_seconds:
+            return step
     # A startup probe runs until the container has started, the others from then on.
-    return replace(step, should_probe=is_startup != bool(container.started))
+    return replace(step, should_probe=(probed.kind == ProbeType.STARTUP) != bool(container.started))
 
 
 def _may_restart(probed: ProbedContainer) -> bool:
@@ -149,10 +142,6 @@ def _may_restart(probed: ProbedContainer) -> bool:
         return True
     is_init = any(init.name == container.name for init in pod.spec.init_containers)
     return is_init and is_restartable_init_container(container)
-
-
-def _whole_seconds(since: str, now: datetime) -> int:
-    return int((now - parse_time(since)).total_seconds())
 
 
 class ProbeWorker:
@@ -227,8 +216,6 @@ class ProbeWorker:
 
 
 _Key = tuple[str, ProbeType]
-
-_ENDING = (ProbeType.LIVENESS, ProbeType.STARTUP)
 
 
 class PodProbeResults:
@@ -352,17 +339,18 @@ class ProberManager:
 
     def stop_liveness_and_startup(self, pod: Pod) -> None:
         """Stop the probes that could restart containers of a terminating pod. Readiness probes continue."""
-        regular = [container.name for container in pod.spec.containers]
-        self._stop(PodUid(pod.metadata.uid), [(name, kind) for name in regular for kind in _ENDING])
+        kinds = (ProbeType.LIVENESS, ProbeType.STARTUP)
+        self._stop(PodUid(pod.metadata.uid), [(one.name, kind) for one in pod.spec.containers for kind in kinds])
 
     def remove_pod(self, pod: Pod) -> None:
         """Stop all probes of a pod and drop their results."""
-        self._forget(PodUid(pod.metadata.uid))
+        uid = PodUid(pod.metadata.uid)
+        self._stop(uid, tuple(self._pods.get(uid, {})))
 
     def clean_up(self, keep: Collection[PodUid]) -> None:
         """Drop every pod that is not in `keep`."""
         for uid in [uid for uid in self._pods if uid not in keep]:
-            self._forget(uid)
+            self._stop(uid, tuple(self._pods[uid]))
 
     def with_results(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Set `started` and `ready` of each container, and trigger readiness probes that are waited for."""
@@ -404,18 +392,11 @@ class ProberManager:
 
         async def run() -> None:
             await running.worker.run()
-            self._end(uid, key, running)
+            running.task = None
+            if self._pods.get(uid, {}).get(key) is running:
+                self._stop(uid, [key])
 
         running.task = start_supervised(self._group, f"{key[1]} probe of {uid} {key[0]}", run)
-
-    def _end(self, uid: PodUid, key: _Key, running: _Running) -> None:
-        """The worker of a probe has finished."""
-        running.task = None
-        if self._pods.get(uid, {}).get(key) is running:
-            self._stop(uid, [key])
-
-    def _forget(self, uid: PodUid) -> None:
-        self._stop(uid, tuple(self._pods.get(uid, {})))
 
     def _stop(self, uid: PodUid, keys: Iterable[_Key]) -> None:
         workers = self._pods.get(uid, {})

@@ -19,7 +19,6 @@ from pykubelet.kubelet.types import ProbeOutcome, ProbeResult, ProbeType
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-
 _RESULTS = {ProbeOutcome.SUCCESS: "successful", ProbeOutcome.FAILURE: "failed", ProbeOutcome.UNKNOWN: "unknown"}
 _LABELS = ("probe_type", "container", "pod", "namespace")
 _Key = tuple[str, ...]
@@ -94,17 +93,16 @@ class ProbeCounts:
 
     def note(self, probed: ProbedContainer, found: ProbeOutcome, seconds: float) -> None:
         """Record the outcome of a probe that was carried out."""
-        key = _key(probed.pod, probed.container.name, probed.kind)
+        key = _key(probed)
         self._results.setdefault(key, Counter())[found] += 1
         self.history.note(PodUid(probed.pod.metadata.uid), probed.container.name, probed.kind, found, seconds)
         if found is not ProbeOutcome.FAILURE:
             self._durations.setdefault(key, Histogram()).observe(seconds)
 
     def forget(self, probed: ProbedContainer) -> None:
-        key = _key(probed.pod, probed.container.name, probed.kind)
-        self._results.pop(key, None)
+        self._results.pop(_key(probed), None)
+        self._durations.pop(_key(probed), None)
         self.history.forget(PodUid(probed.pod.metadata.uid), probed.container.name, probed.kind)
-        self._durations.pop(key, None)
 
     def collect(self) -> "Iterator[Metric]":
         from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
@@ -122,8 +120,9 @@ class ProbeCounts:
         yield took
 
 
-def _key(pod: Pod, container: str, kind: ProbeType) -> tuple[_Key, str]:
-    return (kind.capitalize(), container, pod.metadata.name, pod.metadata.namespace), pod.metadata.uid
+def _key(probed: ProbedContainer) -> tuple[_Key, str]:
+    metadata = probed.pod.metadata
+    return (probed.kind.capitalize(), probed.container.name, metadata.name, metadata.namespace), metadata.uid
 
 
 class RecentOutcomes(Struct, frozen=True, rename="camel"):

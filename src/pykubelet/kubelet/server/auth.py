@@ -1,8 +1,9 @@
 """Authenticates and authorizes requests to the kubelet.
 
-A client certificate authenticates by itself; tokens and rights are reviewed by the API server. Reviews are cached with the kubelet's default times. There are no anonymous requests. Other than upstream, endpoints that
-run commands or open connections need `create` whatever the method: upstream takes the verb from the method, so over
-WebSocket, which starts with GET, the right to read a node is the right to run anything in its pods.
+A client certificate authenticates by itself; the API server reviews tokens and permissions. Reviews are cached for the
+kubelet's default durations. Anonymous requests are rejected. Other than upstream, endpoints that run commands or open
+connections need `create` for every method: upstream derives the verb from the method, so with a WebSocket, which starts
+with GET, permission to read a node is permission to run anything in its pods.
 
 Upstream: pkg/kubelet/server/auth.go, pkg/kubelet/server/server.go,
 staging/src/k8s.io/apiserver/plugin/pkg/authenticator/token/webhook/webhook.go,
@@ -13,7 +14,6 @@ staging/src/k8s.io/apimachinery/pkg/util/cache/lruexpirecache.go
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
@@ -119,25 +119,21 @@ class ExpiringCache(Generic[T]):
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._entries: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
+        self._entries: dict[Hashable, tuple[float, T]] = {}
 
     def get(self, key: Hashable, now: float) -> T | None:
         """The entry, if it has not expired."""
-        found = self._entries.get(key)
-        if found is None:
+        found = self._entries.pop(key, None)
+        if found is None or now >= found[0]:
             return None
-        until, answer = found
-        if now >= until:
-            del self._entries[key]
-            return None
-        self._entries.move_to_end(key)
-        return answer
+        self._entries[key] = found
+        return found[1]
 
     def put(self, key: Hashable, answer: T, until: float) -> None:
+        self._entries.pop(key, None)
         self._entries[key] = until, answer
-        self._entries.move_to_end(key)
         while len(self._entries) > self._limit:
-            self._entries.popitem(last=False)
+            del self._entries[next(iter(self._entries))]
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -180,11 +176,7 @@ class ApiServerAccessReviewer:
                 version="v1", resource="nodes", subresource=subresource, name=self._node_name, verb=verb
             )
             spec = SubjectAccessReviewSpec(
-                user=user.name,
-                groups=user.groups,
-                uid=user.uid,
-                extra=user.extra,
-                resource_attributes=asked,
+                user=user.name, groups=user.groups, uid=user.uid, extra=user.extra, resource_attributes=asked
             )
             status = (await self._ask(SUBJECT_ACCESS_REVIEWS, SubjectAccessReview(spec=spec))).status
             known = status.allowed and not status.denied

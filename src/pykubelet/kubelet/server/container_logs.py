@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pykubelet.aio.clock import Clock
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
-from pykubelet.api.pods import AnyContainer, PodUid
+from pykubelet.api.pods import AnyContainer, PodUid, all_containers
 from pykubelet.api.times import parse_time
 from pykubelet.httpserver.response import TEXT, HttpError, HttpStream
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
@@ -90,12 +90,9 @@ def log_options(query: Sequence[tuple[str, str]], now: datetime) -> PodLogOption
     since_seconds = _number(given, "sinceSeconds", least=1)
     since = _time(given)
     stream = given.get("stream", "")
-    is_one_stream = stream not in ("", "All")
-    if (
-        (since is not None and since_seconds is not None)
-        or stream not in _STREAMS
-        or (is_one_stream and tail_lines is not None)
-    ):
+    if stream not in _STREAMS or (_STREAMS[stream] and tail_lines is not None):
+        raise _invalid()
+    if since is not None and since_seconds is not None:
         raise _invalid()
     if since_seconds is not None:
         since = _ago(now, since_seconds)
@@ -202,10 +199,4 @@ class ContainerLogs:
 
 def find_container(pod: Pod, name: str) -> AnyContainer | None:
     """The init, regular or ephemeral container of this name in a pod's spec."""
-    spec = pod.spec
-    containers: tuple[AnyContainer, ...] = (
-        *spec.containers,
-        *spec.init_containers,
-        *spec.ephemeral_containers,
-    )
-    return next((container for container in containers if container.name == name), None)
+    return next((container for container in all_containers(pod) if container.name == name), None)

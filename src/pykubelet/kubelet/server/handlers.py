@@ -29,9 +29,7 @@ from pykubelet.kubelet.server.streaming.negotiation import (
 )
 from pykubelet.kubelet.server.streaming.session import CommandSession, ForwardSession
 from pykubelet.kubelet.stats.metrics import MetricsCollector, metric_page
-from pykubelet.kubelet.stats.provider import (
-    StatsProvider,
-)
+from pykubelet.kubelet.stats.provider import StatsProvider
 from pykubelet.kubelet.stats.summary import running_containers
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.runtimes.protocol import Runtime, RuntimeFailure, RuntimePod
@@ -54,7 +52,17 @@ def desired_pods(pods: Iterable[Pod], status_of: Callable[[str], PodStatus | Non
 
 def running_pods(pods: Iterable[RuntimePod]) -> Document:
     """The pods with running containers, as the runtime reports them."""
-    return _pod_list([_running_pod(pod) for pod in pods if running_containers(pod)])
+    return _pod_list(
+        [
+            {
+                "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "creationTimestamp": None},
+                "spec": {"containers": [{"name": one.name, "image": one.image, "resources": {}} for one in running]},
+                "status": {},
+            }
+            for pod in pods
+            if (running := running_containers(pod))
+        ]
+    )
 
 
 def _pod_list(items: list[Pod] | list[Document]) -> Document:
@@ -64,15 +72,6 @@ def _pod_list(items: list[Pod] | list[Document]) -> Document:
 def _with_status(pod: Pod, status_of: Callable[[str], PodStatus | None]) -> Pod:
     status = status_of(pod.metadata.uid) if is_static_pod(pod) else None
     return pod if status is None else replace(pod, status=status)
-
-
-def _running_pod(pod: RuntimePod) -> Document:
-    containers = [{"name": one.name, "image": one.image, "resources": {}} for one in running_containers(pod)]
-    return {
-        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "creationTimestamp": None},
-        "spec": {"containers": containers},
-        "status": {},
-    }
 
 
 class StreamUpgrade(NamedTuple):

@@ -61,7 +61,7 @@ class PodCommands:
         options = command_options(query)
         command = [value for name, value in query if name == "command"]
         container_id = self._container_id(self._pod(route), route)
-        streams = _able(self._streams)
+        streams = _supported(self._streams)
 
         async def run(client: RemoteStreams) -> Document:
             try:
@@ -80,19 +80,18 @@ class PodCommands:
         spec = find_container(pod, route.container)
         if spec is None:
             raise HttpError(500, f"container {route.container} not found in pod {pod_label(pod)}")
-        # With stdinOnce, the container's stdin ends with the first client's.
-        closes_stdin, tty = spec.stdin_once, spec.tty
-        streams = _able(self._streams)
+        streams = _supported(self._streams)
 
         async def run(client: RemoteStreams) -> Document:
             try:
                 async with streams.attach(container_id, stdin=options.stdin and spec.stdin) as session:
-                    await carry_command(session, client, closes_stdin=closes_stdin)
+                    # With stdinOnce, the container's stdin ends with the first client's.
+                    await carry_command(session, client, closes_stdin=spec.stdin_once)
             except (RuntimeFailure, OSError) as error:
                 return failure_status(f"error attaching to container: {error}")
             return SUCCESS
 
-        return CommandSession(options, tty, run)
+        return CommandSession(options, spec.tty, run)
 
     def forward(self, route: KubeletRoute, query: Query, *, is_web_socket: bool) -> ForwardSession:
         """Ports of a pod; raises HttpError. With `is_web_socket`, the query names them, otherwise each stream does."""
@@ -101,7 +100,7 @@ class PodCommands:
         uid = PodUid(pod.metadata.uid)
         if route.uid and self._pods.translate_pod_uid(route.uid) != uid:
             raise HttpError(404, "pod not found")
-        streams = _able(self._streams)
+        streams = _supported(self._streams)
         self._sandbox_id(uid)
 
         async def forward(port: int, source: ByteSource, sink: ByteSink) -> str:
@@ -122,7 +121,7 @@ class PodCommands:
         container_id = self._container_id(self._pod(route), route)
         command = first_value(query, "cmd").split(" ")
         try:
-            outcome = await _able(self._commands).run(
+            outcome = await _supported(self._commands).run(
                 container_id, command, timeout_seconds=None, limit_bytes=_RUN_OUTPUT_BYTES
             )
         except RuntimeFailure as error:
@@ -142,20 +141,19 @@ class PodCommands:
         """The ID of the running container of this name."""
         uid = PodUid(pod.metadata.uid)
         is_meant = not route.uid or self._pods.translate_pod_uid(route.uid) == uid
-        containers = self._look(uid).containers if is_meant else ()
+        containers = self._runtime_pod(uid).containers if is_meant else ()
         for container in containers:
             if container.name == route.container and container.state is ContainerState.RUNNING:
                 return container.id
         raise HttpError(500, f"container not found ({go_quote(route.container)})")
 
     def _sandbox_id(self, uid: PodUid) -> str:
-        sandboxes = self._look(uid).sandboxes
-        for sandbox in sandboxes:
+        for sandbox in self._runtime_pod(uid).sandboxes:
             if sandbox.is_ready:
                 return sandbox.id
         raise HttpError(500, f"failed to find sandboxes for pod with uid {go_quote(uid)}")
 
-    def _look(self, uid: PodUid) -> RuntimePod:
+    def _runtime_pod(self, uid: PodUid) -> RuntimePod:
         try:
             return self._cache.get(uid)
         except RuntimeFailure as error:
@@ -170,7 +168,7 @@ async def _carry_or_reset(connection: PortForwardConnection, source: ByteSource,
         raise ConnectionResetError(str(error)) from error
 
 
-def _able(offered: T | None) -> T:
+def _supported(offered: T | None) -> T:
     if offered is None:
         raise HttpError(501, "the runtime of this node cannot do that")
     return offered

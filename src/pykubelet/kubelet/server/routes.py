@@ -13,8 +13,6 @@ from pykubelet.httpserver.request import pairs as query_pairs
 from pykubelet.httpserver.request import split_target
 from pykubelet.httpserver.response import NOT_FOUND, HttpError
 
-DISABLED = "Debug endpoints are disabled.\n"
-
 _GET = frozenset({"GET", "HEAD"})
 _UPGRADE = frozenset({"GET", "POST"})
 _DEBUGGING = (
@@ -78,20 +76,13 @@ _OF_PODS = {page.value.removeprefix("/"): page for page in _METHODS}
 def route(method: str, path: str, *, debugging: bool = True) -> KubeletRoute:
     """The route of a request; raises HttpError if there is none."""
     if not debugging and f"{path}/".startswith(_DEBUGGING):
-        raise HttpError(405, DISABLED)
+        raise HttpError(405, "Debug endpoints are disabled.\n")
     found = _route(path)
     if found is None:
-        raise NoSuchEndpoint
+        raise HttpError(404, NOT_FOUND.body.decode())
     if method not in _METHODS.get(found.page, _GET):
         raise HttpError(405, "405: Method Not Allowed")
     return found
-
-
-class NoSuchEndpoint(HttpError):
-    """No endpoint has this path."""
-
-    def __init__(self) -> None:
-        super().__init__(404, NOT_FOUND.body.decode())
 
 
 def _route(path: str) -> KubeletRoute | None:

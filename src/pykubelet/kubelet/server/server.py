@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -140,26 +140,16 @@ async def _serve_web_socket(upgrade: StreamUpgrade, request: web.BaseRequest, to
     return web_socket
 
 
-class _RequestLabels(NamedTuple):
-    """The labels of a request; only known methods and paths, so that clients cannot create time series."""
-
-    method: str
-    path: str
-
-    def labels(self) -> tuple[str, ...]:
-        return "true" if self.path in _LONG_RUNNING else "false", self.method, self.path, "readwrite"
-
-
 class ServerRequestMetrics:
     """Counts requests in total and in flight. Implements MetricsCollector."""
 
     def __init__(self) -> None:
-        self._total: Counter[_RequestLabels] = Counter()
-        self._in_flight: Counter[_RequestLabels] = Counter()
+        self._total: Counter[tuple[str, ...]] = Counter()
+        self._in_flight: Counter[tuple[str, ...]] = Counter()
 
     def started(self, method: str, path: str) -> Ended:
         """Count a request as in flight until the returned function is called."""
-        labels = _RequestLabels(method if method in _METHODS else "other", _known_path(path))
+        labels = _request_labels(method, path)
         self._total[labels] += 1
         self._in_flight[labels] += 1
 
@@ -174,13 +164,15 @@ class ServerRequestMetrics:
         total = CounterMetricFamily("kubelet_http_requests_total", "Requests received.", labels=_LABELS)
         in_flight = GaugeMetricFamily("kubelet_http_inflight_requests", "Requests under way.", labels=_LABELS)
         for labels, count in self._total.items():
-            total.add_metric(labels.labels(), count)
-            in_flight.add_metric(labels.labels(), self._in_flight[labels])
+            total.add_metric(labels, count)
+            in_flight.add_metric(labels, self._in_flight[labels])
         yield total
         yield in_flight
 
 
-def _known_path(path: str) -> str:
+def _request_labels(method: str, path: str) -> tuple[str, ...]:
+    """The labels of a request; only known methods and paths, so that clients cannot create time series."""
     first, *rest = path.removeprefix("/").split("/")
     root = f"{first}/{rest[0]}" if first == "metrics" and rest else first
-    return root if root in _PATHS else "other"
+    known_method, known_path = method if method in _METHODS else "other", root if root in _PATHS else "other"
+    return "true" if root in _LONG_RUNNING else "false", known_method, known_path, "readwrite"

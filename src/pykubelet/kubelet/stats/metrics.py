@@ -48,14 +48,12 @@ def resource_families(reading: StatsReading) -> "Iterator[Metric]":
     ]
     pods = [_Row((pod.name, pod.namespace), total(rows)) for pod, rows in _whole_pods(reading)]
     for scope, labels, rows in (("node", (), node), ("container", _CONTAINER, containers), ("pod", _POD, pods)):
-        whose = f"the {scope}"
-        yield _family(
-            f"{scope}_cpu_usage_seconds_total", f"Processor time used by {whose}.", labels, rows, _cpu_seconds
-        )
-        yield _family(
-            f"{scope}_memory_working_set_bytes", f"Working set of {whose}.", labels, rows, lambda u: u.working_set_bytes
-        )
-        yield _family(f"{scope}_swap_usage_bytes", f"Swap used by {whose}.", labels, rows, lambda u: u.swap_bytes)
+        for name, what, number in (
+            ("cpu_usage_seconds_total", "Processor time used by", _cpu_seconds),
+            ("memory_working_set_bytes", "Working set of", lambda u: u.working_set_bytes),
+            ("swap_usage_bytes", "Swap used by", lambda u: u.swap_bytes),
+        ):
+            yield _family(f"{scope}_{name}", f"{what} the {scope}.", labels, rows, number)
     yield _start_times(reading.pods)
     for name in ("scrape_error", "resource_scrape_error"):
         yield _gauge(name, "1 if containers could not be measured, 0 otherwise.", float(reading.has_failed))

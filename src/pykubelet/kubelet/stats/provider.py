@@ -6,7 +6,7 @@ pkg/kubelet/metrics/collectors/resource_metrics.go
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pykubelet.aio.log import get_logger
@@ -52,8 +52,7 @@ class CpuRates:
 
     def keep(self, keys: Iterable[str]) -> None:
         """Drop all other keys."""
-        kept = set(keys)
-        for gone in self._before.keys() - kept:
+        for gone in self._before.keys() - set(keys):
             del self._before[gone]
             self._rates.pop(gone, None)
 
@@ -91,14 +90,12 @@ class StatsProvider:
     async def _read(self) -> StatsReading:
         machine = await asyncio.to_thread(self._machine.read)
         pods: Sequence[RuntimePod] = ()
-        usages: Mapping[str, ContainerResourceUsage] = {}
         try:
             pods = await self._runtime.pods()
-            usages = await self._usages.usages() if self._usages is not None else {}
+            return StatsReading(machine, pods, await self._usages.usages() if self._usages is not None else {})
         except RuntimeFailure as error:
             log.warning("container usage not measured", cause=error.message)
-            return StatsReading(machine, pods, usages, has_failed=True)
-        return StatsReading(machine, pods, usages)
+            return StatsReading(machine, pods, {}, has_failed=True)
 
 
 def _own_families(node_name: str, pods: Iterable[RuntimePod]) -> "Iterable[Metric]":

@@ -38,7 +38,7 @@ def summary(
     }
     node: Document = {"nodeName": node_name, "cpu": _cpu(usage, rate(NODE_KEY, usage)), "memory": memory}
     node["startTime"] = format_time(machine.booted_at) if machine.booted_at is not None else None
-    node["swap"] = _swap(usage)
+    node["swap"] = _known(usage, {"swapUsageBytes": usage.swap_bytes})
     if machine.max_processes is not None and machine.processes is not None:
         node["rlimit"] = _known(usage, {"maxpid": machine.max_processes, "curproc": machine.processes})
     if machine.file_system is not None:
@@ -91,18 +91,12 @@ def _cpu(usage: ContainerResourceUsage, nano_cores: int | None) -> Document:
 
 
 def _memory(usage: ContainerResourceUsage) -> Document:
-    return _known(
-        usage,
-        {
-            "usageBytes": usage.memory_bytes,
-            "workingSetBytes": usage.working_set_bytes,
-            "rssBytes": usage.rss_bytes,
-        },
-    )
-
-
-def _swap(usage: ContainerResourceUsage) -> Document:
-    return _known(usage, {"swapUsageBytes": usage.swap_bytes})
+    numbers = {
+        "usageBytes": usage.memory_bytes,
+        "workingSetBytes": usage.working_set_bytes,
+        "rssBytes": usage.rss_bytes,
+    }
+    return _known(usage, numbers)
 
 
 def _known(usage: ContainerResourceUsage, numbers: Mapping[str, int | None]) -> Document:

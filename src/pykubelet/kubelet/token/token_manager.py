@@ -24,7 +24,6 @@ log = get_logger(__name__)
 MAX_AGE = timedelta(hours=24)
 MAX_JITTER = timedelta(seconds=10)
 _KEPT_SHARE = 0.8
-
 # The API server learns through a watch that the pod is on this node, and may lag behind the node.
 _PATIENCE_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 
@@ -90,17 +89,18 @@ class TokenManager:
     async def _request(self, pod: Pod, key: _Key) -> _CachedToken:
         if self._source is None:
             raise ValueError("cannot use TokenManager when kubelet is in standalone mode")
-        bound = BoundObjectReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
         spec = TokenRequestSpec(
             audiences=(key.projection.audience,) if key.projection.audience else (),
             expiration_seconds=key.projection.expiration_seconds,
-            bound_object_ref=bound,
+            bound_object_ref=BoundObjectReference(
+                api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid
+            ),
         )
-        answer = await self._ask(self._source, TokenRequest(spec=spec), key)
+        answer = await self._create(self._source, TokenRequest(spec=spec), key)
         expires_at = parse_time(answer.status.expiration_timestamp or "")
         return _CachedToken(answer.status.token, answer.spec.expiration_seconds, expires_at)
 
-    async def _ask(self, source: Client, request: TokenRequest, key: _Key) -> TokenRequest:
+    async def _create(self, source: Client, request: TokenRequest, key: _Key) -> TokenRequest:
         for pause_seconds in _PATIENCE_SECONDS:
             try:
                 return await source.create(SERVICE_ACCOUNT_TOKENS, request, namespace=key.namespace, name=key.account)

@@ -14,7 +14,7 @@ from enum import StrEnum
 from msgspec import structs
 
 from pykubelet.api.generated.core import Container, EmptyDirVolumeSource, Pod, Volume
-from pykubelet.api.pods import AnyContainer, is_restartable_init_container
+from pykubelet.api.pods import all_containers, is_restartable_init_container
 from pykubelet.api.quantity import Quantity, add, parse_quantity
 
 _MEMORY = "Memory"
@@ -71,8 +71,8 @@ class VolumePlan:
 
 def plan_volumes(pod: Pod, allocatable: Mapping[str, str]) -> VolumePlan:
     """The volumes that a pod's containers mount; `allocatable` is the node's."""
-    used = {mount.name for container in every_container(pod) for mount in container.volume_mounts}
-    devices = {device.name for container in every_container(pod) for device in container.volume_devices}
+    used = {mount.name for container in all_containers(pod) for mount in container.volume_mounts}
+    devices = {device.name for container in all_containers(pod) for device in container.volume_devices}
     planned: list[PlannedVolume] = []
     refusals: dict[str, str] = {}
     for volume in pod.spec.volumes:
@@ -90,15 +90,10 @@ def plan_volumes(pod: Pod, allocatable: Mapping[str, str]) -> VolumePlan:
     return VolumePlan(tuple(planned), refusals)
 
 
-def every_container(pod: Pod) -> tuple[AnyContainer, ...]:
-    """All containers of a pod: init, regular and ephemeral."""
-    return (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
-
-
 def nested_mount_points(pod: Pod, name: str) -> tuple[str, ...]:
     """The relative paths inside a volume where a container mounts another volume; the outermost ones only."""
     found: dict[str, None] = {}
-    for container in every_container(pod):
+    for container in all_containers(pod):
         paths = sorted(posixpath.normpath(mount.mount_path) for mount in container.volume_mounts)
         for mount in container.volume_mounts:
             if mount.name == name:
@@ -151,8 +146,7 @@ def _pod_memory_limit(pod: Pod) -> Quantity:
     if whole.sign() > 0:
         return whole
     limits = [_limit(container) for container in pod.spec.containers]
-    sidecars = Quantity()
-    largest_init = Quantity()
+    sidecars = largest_init = Quantity()
     for container in pod.spec.init_containers:
         limits.append(_limit(container))
         if is_restartable_init_container(container):

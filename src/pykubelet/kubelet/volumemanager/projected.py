@@ -20,13 +20,13 @@ from pykubelet.api.generated.core import (
     Volume,
     VolumeProjection,
 )
+from pykubelet.api.pods import all_containers
 from pykubelet.kubelet.objectcache.pod_objects import ObjectLookups, found
-from pykubelet.kubelet.volumemanager.desired_state_of_world import every_container
 from pykubelet.kubelet.volumemanager.downward_api import file_value, metadata_value
 from pykubelet.kubelet.volumemanager.errors import VolumeError, aggregate
 
 DEFAULT_MODE = 0o644
-# Credentials are for their user only, whoever else may read the volume.
+# Only the owner may read credentials, even if others may read the volume.
 CREDENTIAL_MODE = 0o600
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ def file_user(pod: Pod) -> int | None:
     """The user who owns a pod's credentials: the one that all its containers run as, if specified."""
     spec = pod.spec
     default = spec.security_context.run_as_user if spec.security_context else None
-    contexts = [container.security_context for container in every_container(pod)]
+    contexts = [container.security_context for container in all_containers(pod)]
     users = {default if context is None or context.run_as_user is None else context.run_as_user for context in contexts}
     return users.pop() if len(users) == 1 else None
 
@@ -163,7 +163,7 @@ def _secret_files(name: str, items: tuple[KeyToPath, ...], mode: int, inputs: Pa
 def _chosen(
     data: Mapping[str, bytes], items: tuple[KeyToPath, ...], mode: int, missing_message: str | None
 ) -> Iterator[tuple[str, FileContent]]:
-    """The selected keys by path; a missing key is an error if `missing` has a message for it."""
+    """The selected keys by path; without `missing_message`, missing keys are left out."""
     for item in items:
         if item.key in data:
             yield item.path, FileContent(data[item.key], mode if item.mode is None else item.mode)

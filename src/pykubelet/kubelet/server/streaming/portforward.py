@@ -81,7 +81,7 @@ class SpdyForward:
             async with asyncio.timeout(STREAM_CREATION_SECONDS):
                 await pair.complete.wait()
         except TimeoutError:
-            await _tell(pair, f"(request={request_id}) timed out waiting for streams")
+            await _send_error(pair, f"(request={request_id}) timed out waiting for streams")
         else:
             await self._forward(pair)
         finally:
@@ -96,18 +96,18 @@ class SpdyForward:
         assert task is not None
         data.on_reset = task.cancel
         try:
-            wrong = await self._session.forward(stream_port(data.headers["port"]) or 0, data, data)
+            error = await self._session.forward(stream_port(data.headers["port"]) or 0, data, data)
         except ConnectionError:
             with suppress(ConnectionError):
                 await data.reset()
         else:
-            await _tell(pair, wrong)
+            await _send_error(pair, error)
 
 
-async def _tell(pair: _Pair, wrong: str) -> None:
+async def _send_error(pair: _Pair, error: str) -> None:
     if _ERROR in pair.streams:
         with suppress(ConnectionError):
-            await pair.streams[_ERROR].write(wrong.encode())
+            await pair.streams[_ERROR].write(error.encode())
 
 
 def _request_id(stream: SpdyStream) -> str:
@@ -118,21 +118,17 @@ def _request_id(stream: SpdyStream) -> str:
 
 async def serve_channels(session: ForwardSession, link: MessageLink, protocol: ChannelProtocol) -> None:
     """Forward the ports of a query over WebSocket channels; the caller closes the link."""
-    places = range(len(session.ports))
-    connection = ChannelConnection(link, protocol, [2 * place for place in places])
+    connection = ChannelConnection(link, protocol, range(0, 2 * len(session.ports), 2))
 
-    async def forward(place: int, port: int) -> None:
-        data, error = 2 * place, 2 * place + 1
-        # Both channels start with the port, little-endian.
-        for channel in (data, error):
-            await connection.write(channel, struct.pack("<H", port))
-        if wrong := await session.forward(port, connection.pipes[data], connection.sink(data)):
-            await connection.write(error, wrong.encode())
-
-    async def forward_or_end(place: int, port: int) -> None:
+    async def forward(data: int, port: int) -> None:
+        errors = data + 1
         with suppress(ConnectionError):
-            await forward(place, port)
+            # Both channels start with the port, little-endian.
+            for channel in (data, errors):
+                await connection.write(channel, struct.pack("<H", port))
+            if error := await session.forward(port, connection.pipes[data], connection.sink(data)):
+                await connection.write(errors, error.encode())
 
     async with background_task(connection.run(), "port-forward: read"), asyncio.TaskGroup() as group:
-        for place, port in enumerate(session.ports):
-            group.create_task(forward_or_end(place, port), name=f"port-forward {port}")
+        for index, port in enumerate(session.ports):
+            group.create_task(forward(2 * index, port), name=f"port-forward {port}")

@@ -99,17 +99,17 @@ async def serve_channels(session: CommandSession, link: MessageLink, agreement: 
     await connection.write(_STDOUT if options.stdout else _STDERR if options.stderr else _ERROR, b"")
     async with background_task(connection.run(), "exec: read"):
         status = await session.run(client)
-    if told := ending(status, as_status=has_exit_codes(agreement)):
-        await connection.write(_ERROR, told)
+    if content := ending(status, as_status=has_exit_codes(agreement)):
+        await connection.write(_ERROR, content)
 
 
 async def serve_spdy(session: CommandSession, link: ByteLink, agreement: StreamProtocol) -> None:
     """Run a command over SPDY; the caller closes the link."""
     connection = SpdyConnection(link)
-    gathering = _Gathering(session, with_sizes=has_resizes(agreement))
-    async with background_task(connection.run(gathering.is_wanted, gathering.opened), "exec: read") as reading:
-        reading.add_done_callback(lambda _: gathering.complete.set())
-        streams = await gathering.streams()
+    collector = _StreamCollector(session, with_sizes=has_resizes(agreement))
+    async with background_task(connection.run(collector.is_wanted, collector.opened), "exec: read") as reading:
+        reading.add_done_callback(lambda _: collector.complete.set())
+        streams = await collector.streams()
         if streams is not None:
             status = await session.run(_client_streams(session, streams))
             await streams["error"].write(ending(status, as_status=has_exit_codes(agreement)))
@@ -129,7 +129,7 @@ def _client_streams(session: CommandSession, streams: Mapping[str, SpdyStream]) 
     )
 
 
-class _Gathering:
+class _StreamCollector:
     """Collects the requested streams until all are open."""
 
     def __init__(self, session: CommandSession, *, with_sizes: bool) -> None:

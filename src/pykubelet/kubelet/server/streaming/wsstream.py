@@ -47,7 +47,7 @@ def read_message(protocol: ChannelProtocol, message: bytes) -> ChannelMessage | 
     channel, data = message[0], message[1:]
     if protocol is ChannelProtocol.V5 and channel == CLOSE_CHANNEL:
         if len(data) != 1:
-            raise ValueError("one channel is to follow the signal that closes it")
+            raise ValueError("a close message must name exactly one channel")
         return ChannelMessage(data[0], b"", is_close=True)
     if not protocol.is_base64:
         return ChannelMessage(channel, data)
@@ -81,12 +81,9 @@ class MessageBytes:
         self._link = link
 
     async def read(self) -> bytes:
-        while True:
-            message = await self._link.receive()
-            if message is None:
-                return b""
-            if message:
-                return message
+        while (message := await self._link.receive()) == b"":
+            pass
+        return message or b""
 
     async def write(self, data: bytes) -> None:
         await self._link.send(data)
