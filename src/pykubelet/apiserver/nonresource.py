@@ -15,6 +15,7 @@ from pykubelet import __version__
 from pykubelet.aio.log import get_logger
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver import discovery
+from pykubelet.apiserver.authentication.serviceaccount import ServiceAccountTokens
 from pykubelet.apiserver.errors import no_such_method
 from pykubelet.apiserver.filters import metrics
 from pykubelet.apiserver.handlers.responsewriters import (
@@ -32,6 +33,7 @@ from pykubelet.httpserver.healthz import Check, HealthzResponse, health_of_all, 
 from pykubelet.httpserver.request import RequestTarget, pairs
 from pykubelet.httpserver.response import JSON, HttpResponse, text_response
 
+OPENID_PATH = "/.well-known/openid-configuration"
 HEALTH_PATHS = ("healthz", "livez", "readyz")
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 log = get_logger(__name__)
@@ -218,6 +220,16 @@ def version_document() -> Document:
         "compiler": sys.implementation.name,
         "platform": f"{sys.platform}/{_MACHINES.get(machine, machine)}",
     }
+
+
+def openid_configuration(tokens: ServiceAccountTokens, server_url: str) -> HttpResponse:
+    """The OpenID configuration with which others can verify service account tokens."""
+    return HttpResponse(200, tokens.discovery(server_url))
+
+
+def json_web_keys(tokens: ServiceAccountTokens) -> HttpResponse:
+    """The public keys of service account tokens."""
+    return HttpResponse(200, tokens.key_set(), "application/jwk-set+json")
 
 
 def _version() -> HttpResponse:

@@ -5,11 +5,13 @@ Upstream: cmd/kube-apiserver/app/server.go
 
 import asyncio
 import errno
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
@@ -47,12 +49,12 @@ from pykubelet.apiserver.filters.access import AccessFilter
 from pykubelet.apiserver.filters.audit import AuditLog
 from pykubelet.apiserver.filters.chain import HandlerChain
 from pykubelet.apiserver.filters.limits import MaxInFlight
-from pykubelet.apiserver.filters.metrics import ApiServerMetrics, ExtraCollector, StorageFigures
+from pykubelet.apiserver.filters.metrics import ApiServerMetrics, ExtraCollector, StorageFigures, object_counts
 from pykubelet.apiserver.handlers.access_reviews import AccessReviews
 from pykubelet.apiserver.handlers.token_request import TokenRequests
 from pykubelet.apiserver.loopback import LoopbackClient
 from pykubelet.apiserver.namespaces import NamespaceTerminator, ensure_first_objects
-from pykubelet.apiserver.nonresource import NonResourceHandler
+from pykubelet.apiserver.nonresource import OPENID_PATH, NonResourceHandler, json_web_keys, openid_configuration
 from pykubelet.apiserver.podproxy.handler import PROXIED, NodeProxy, UpgradeAwareHandler
 from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.request import UserInfo
@@ -65,7 +67,6 @@ from pykubelet.app import program
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
 from pykubelet.httpserver.listener import listen, local_url, public_host, with_port
-from pykubelet.httpserver.response import HttpResponse
 
 _DATABASE = "state.db"
 
@@ -129,7 +130,9 @@ async def serving(
         await asyncio.gather(
             ensure_default_roles(store, clock=clock, ids=ids), ensure_first_objects(server.handle, registry)
         )
-        counters = ApiServerMetrics(MaxInFlight(), _stored(settings, store, registry), collectors)
+        size_bytes = partial(os.path.getsize, settings.data_dir / _DATABASE)
+        stored = StorageFigures(objects=partial(object_counts, store, registry), size_bytes=size_bytes)
+        counters = ApiServerMetrics(MaxInFlight(), stored, collectors)
         front = HandlerChain(
             access=AccessFilter(authenticator.authenticate, authorizer.decide),
             kinds=registry,
@@ -228,9 +231,9 @@ def _admission(
         CertificateAdmission(authorizer.decide, clock),
         RbacEscalation(authorizer),
         NodeTaint(),
-        PriorityAndTolerations(lambda: store.list(PRIORITY_CLASSES.group_resource).entries),
+        PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)),
         RuntimeClassAdmission(store.newest),
-        ServiceAllocation(lambda: store.list(SERVICES.group_resource).entries),
+        ServiceAllocation(partial(store.entries, SERVICES.group_resource)),
     )
     return (*rules, ServiceAccountAdmission(store.newest, ids)) if settings.service_account_admission else rules
 
@@ -241,18 +244,10 @@ def _pages(
     return NonResourceHandler(
         kinds=registry,
         address=deps.public_address,
-        checks={"ping": lambda: "", "etcd": lambda: deps.store.problem},
+        checks={"ping": str, "etcd": deps.store.health_error},
         metrics_page=counters.page,
         more={
-            "/.well-known/openid-configuration": lambda: HttpResponse(200, tokens.discovery(deps.url)),
-            JWKS_PATH: lambda: HttpResponse(200, tokens.key_set(), "application/jwk-set+json"),
+            OPENID_PATH: partial(openid_configuration, tokens, deps.url),
+            JWKS_PATH: partial(json_web_keys, tokens),
         },
     )
-
-
-def _stored(settings: ApiServerSettings, store: DurableStore, registry: ServedKinds) -> StorageFigures:
-    def objects() -> dict[str, int]:
-        collections = {served.resource.group_resource for served in registry.all() if "list" in served.verbs}
-        return {collection: len(store.list(collection).entries) for collection in sorted(collections)}
-
-    return StorageFigures(objects=objects, size_bytes=lambda: (settings.data_dir / _DATABASE).stat().st_size)

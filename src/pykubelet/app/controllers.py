@@ -224,8 +224,7 @@ def _ttl_after_finished(stage: _Stage) -> None:
 def _scheduler(stage: _Stage) -> None:
     recorder = stage.recorder(SCHEDULER_NAME)
     stage.add(
-        "scheduler",
-        Scheduler(client=stage.client, recorder=recorder, pods=stage.informers.pods, clock=stage.clock),
+        "scheduler", Scheduler(client=stage.client, recorder=recorder, pods=stage.informers.pods, clock=stage.clock)
     )
 
 

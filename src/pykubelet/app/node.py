@@ -22,7 +22,7 @@ from pykubelet.app.node_pods import (
     node_sources,
     node_status_runners,
 )
-from pykubelet.app.node_record import ListeningAddress, node_record, write_record
+from pykubelet.app.node_record import node_record, write_record
 from pykubelet.app.node_server import (
     KnownApiServer,
     NodeListener,
@@ -319,8 +319,8 @@ async def open_node(
             if client is not None and settings.rotate_server_certificates:
                 runner = with_ready_event(serving_certificate(listener, settings, client=client, clock=clock).run)
             await stack.enter_async_context(running({"serving certificate": runner}))
-        opened = ListeningAddress(listener=listener, runtime=runtime, has_server=client is not None)
-        await asyncio.to_thread(write_record, settings.root_dir, node_record(settings, opened))
+        record = node_record(settings, listener=listener, runtime=runtime, has_server=client is not None)
+        await asyncio.to_thread(write_record, settings.root_dir, record)
         yield made
 
 
@@ -343,10 +343,8 @@ async def node(
     deps = await NodeDependencies.of(
         settings, client=client, runtime=runtime, clock=clock, machine=machine, mounter=mounter, signals=signals
     )
-    pleg, pleg_ready = (
-        PodLifecycleEventGenerator(runtime=runtime.runtime, clock=clock, feed=runtime.feed),
-        asyncio.Event(),
-    )
+    pleg = PodLifecycleEventGenerator(runtime=runtime.runtime, clock=clock, feed=runtime.feed)
+    pleg_ready = asyncio.Event()
     objects = node_objects(deps)
     sources = node_sources(deps, objects.own_node)
     pods = node_pods(deps, pleg, sources.ready)

@@ -13,12 +13,7 @@ from pykubelet.kubelet.kubelet import SyncLoopInbox
 from pykubelet.kubelet.kubelet_pods import RunContainerOptions
 from pykubelet.kubelet.kuberuntime.container import ContainerImages, ContainerStarter, RuntimeHelper
 from pykubelet.kubelet.kuberuntime.container_gc import ContainerGc, ContainerRemover, GcPolicy, PodContainerDeletor
-from pykubelet.kubelet.kuberuntime.manager import (
-    CrashBackoff,
-    KubeRuntimeManager,
-    PodActionsExecutor,
-    SandboxCreator,
-)
+from pykubelet.kubelet.kuberuntime.manager import CrashBackoff, KubeRuntimeManager, PodActionsExecutor, SandboxCreator
 from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller, TerminationMessages
 from pykubelet.kubelet.logs.container_log_manager import ContainerLogManager, LogRotatePolicy
@@ -42,11 +37,7 @@ class NodeContainers:
 
 
 def node_containers(
-    deps: NodeDependencies,
-    *,
-    helper: RuntimeHelper,
-    classes: RuntimeClasses,
-    pods: NodePods,
+    deps: NodeDependencies, *, helper: RuntimeHelper, classes: RuntimeClasses, pods: NodePods
 ) -> NodeContainers:
     """Compose the container runtime manager, image pulls and garbage collection."""
     parts, events, clock, logs = deps.runtime, deps.recorder, deps.clock, deps.logs
@@ -131,11 +122,7 @@ def _log_rotation(deps: NodeDependencies) -> dict[str, Runner]:
     if parts.log_writer is None:
         return {}
     rotator = ContainerLogManager(
-        runtime=parts.runtime,
-        writer=parts.log_writer,
-        logs=deps.logs,
-        clock=deps.clock,
-        policy=LogRotatePolicy(),
+        runtime=parts.runtime, writer=parts.log_writer, logs=deps.logs, clock=deps.clock, policy=LogRotatePolicy()
     )
     return {"log rotation": with_ready_event(rotator.run)}
 

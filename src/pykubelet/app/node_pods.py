@@ -58,10 +58,8 @@ def node_objects(deps: NodeDependencies) -> NodeObjects:
     secrets = config_maps = None
     if client is not None:
         options = CacheOptions(single_object_watches=deps.settings.only_named_objects)
-        secrets, config_maps = (
-            SecretManager(client=client, clock=clock, options=options),
-            ConfigMapManager(client=client, clock=clock, options=options),
-        )
+        secrets = SecretManager(client=client, clock=clock, options=options)
+        config_maps = ConfigMapManager(client=client, clock=clock, options=options)
         runners |= {"secrets": with_ready_event(secrets.run), "config maps": with_ready_event(config_maps.run)}
     if deps.event_writer is not None:
         runners["events"] = with_ready_event(deps.event_writer.run)

@@ -1,7 +1,6 @@
 """Writes `node.json`, the settings of a running node, for `pykubelet check`, and the facts it judges."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -87,18 +86,10 @@ class CisFacts(Struct, frozen=True, kw_only=True):
     now: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListeningAddress:
-    """What a node knows of itself when it starts; `listener` is None without an API of its own."""
-
-    listener: NodeListener | None
-    runtime: RuntimeParts
-    has_server: bool
-
-
-def node_record(settings: NodeSettings, opened: ListeningAddress) -> NodeRecord:
-    """The record of a node with these settings."""
-    listener, runtime = opened.listener, opened.runtime
+def node_record(
+    settings: NodeSettings, *, listener: NodeListener | None, runtime: RuntimeParts, has_server: bool
+) -> NodeRecord:
+    """The record of a node with these settings; `listener` is None without an API of its own."""
     return NodeRecord(
         node_name=settings.node_name,
         runtime=runtime.name,
@@ -107,7 +98,7 @@ def node_record(settings: NodeSettings, opened: ListeningAddress) -> NodeRecord:
         kubeconfig=str(settings.kubeconfig.absolute()) if settings.kubeconfig else "",
         client_authority=str(settings.client_ca.absolute()) if settings.client_ca else "",
         has_client_authority=listener is not None and listener.knows_clients,
-        asks_api_server=opened.has_server,
+        asks_api_server=has_server,
         key=str(settings.root_dir / "pki/kubelet.key"),
         rotate_certificates=settings.rotate_certificates,
         idle_seconds=IDLE_SECONDS,

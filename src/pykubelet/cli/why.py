@@ -88,7 +88,7 @@ def _line(entry: "TrailEntry") -> str:
     facts = "  ".join(value if name == "said" else f"{name}={value}" for name, value in entry.facts if value)
     times = f"  ({entry.times} times since {_time(entry.at)})" if entry.times > 1 else ""
     when = click.style(_time(entry.last_at or entry.at), dim=True)
-    return f"  {when}  {entry.station:<10} {_plain(entry.what)}{'  ' if facts else ''}{_plain(facts)}{times}"
+    return f"  {when}  {entry.component:<10} {_plain(entry.what)}{'  ' if facts else ''}{_plain(facts)}{times}"
 
 
 def _plain(text: str) -> str:

@@ -26,7 +26,7 @@ from pykubelet.runtimes.protocol import Runtime, RuntimeFailure, RuntimePod
 
 log = get_logger(__name__)
 
-STATION = "housekeeping"
+COMPONENT = "housekeeping"
 _MAY_RUN = (PodWorkerState.SYNC, PodWorkerState.TERMINATING)
 
 
@@ -161,18 +161,18 @@ class Housekeeper:
         for pod in plan.restart:
             self._restart(pod)
         for pod in plan.finish:
-            self._trail.note(PodUid(pod.metadata.uid), STATION, "finished, it was deleted and never ran")
+            self._trail.note(PodUid(pod.metadata.uid), COMPONENT, "finished, it was deleted and never ran")
             self._workers.update(UpdatePodOptions(SyncPodType.KILL, pod))
         for orphan in plan.kill:
             log.info("killing orphaned pod", pod=f"{orphan.namespace}/{orphan.name}", uid=orphan.uid)
-            self._trail.note(orphan.uid, STATION, "killed, no source names it")
+            self._trail.note(orphan.uid, COMPONENT, "killed, no source names it")
             self._workers.update(
                 UpdatePodOptions(SyncPodType.KILL, running=orphan, kill=KillPodOptions(grace_seconds=1))
             )
 
     def _restart(self, pod: Pod) -> None:
         log.info("pod restarts under its former UID", pod=pod_label(pod), uid=pod.metadata.uid)
-        self._trail.note(PodUid(pod.metadata.uid), STATION, "restarted, its UID was used before")
+        self._trail.note(PodUid(pod.metadata.uid), COMPONENT, "restarted, its UID was used before")
         self._admission.start(pod)
 
     async def _remove_leftovers(self, plan: CleanupPlan) -> None:

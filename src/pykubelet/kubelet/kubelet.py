@@ -42,7 +42,7 @@ from pykubelet.kubelet.types import (
 
 log = get_logger(__name__)
 
-STATION = "loop"
+COMPONENT = "loop"
 HOUSEKEEPING_SECONDS = 2.0
 # Without any hint, housekeeping runs every 30th round, to find what no event reported.
 _QUIET_ROUNDS = 30
@@ -183,7 +183,7 @@ class SyncHandler:
             handler(pod, update.source)
         except Exception as error:  # noqa: BLE001  a pod that cannot be handled must not stop the node
             log.error("pod not handled", error=error, pod=pod_label(pod), op=update.op.name)
-            self._trail.note(PodUid(pod.metadata.uid), STATION, "not handled", op=update.op.name, why=error)
+            self._trail.note(PodUid(pod.metadata.uid), COMPONENT, "not handled", op=update.op.name, why=error)
 
     def _added(self, pod: Pod, source: str) -> None:
         self._pods.update_pod(pod)
@@ -192,7 +192,7 @@ class SyncHandler:
         else:
             uid = PodUid(pod.metadata.uid)
             self._first_seen(uid)
-            self._trail.note(uid, STATION, "added", source=source)
+            self._trail.note(uid, COMPONENT, "added", source=source)
             self._admission.add(pod)
 
     def _updated(self, pod: Pod, source: str) -> None:
@@ -200,7 +200,7 @@ class SyncHandler:
         if is_mirror_pod(pod):
             self._mirror_changed(pod)
         else:
-            self._trail.note(PodUid(pod.metadata.uid), STATION, "changed", source=source)
+            self._trail.note(PodUid(pod.metadata.uid), COMPONENT, "changed", source=source)
             self._admission.update(pod)
             self._queue(SyncPodType.UPDATE, pod)
 
@@ -214,7 +214,7 @@ class SyncHandler:
         self._admission.forget(uid)
         is_ready = self._sources.is_ready(source)
         self._trail.note(
-            uid, STATION, "removed", source=source, kill="now" if is_ready else "once all sources are known"
+            uid, COMPONENT, "removed", source=source, kill="now" if is_ready else "once all sources are known"
         )
         if is_ready and not was_held:
             self._workers.update(UpdatePodOptions(SyncPodType.KILL, pod))

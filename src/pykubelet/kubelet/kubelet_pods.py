@@ -357,12 +357,7 @@ class RunContainerOptions:
         return variables
 
     def _mounts(
-        self,
-        pod: Pod,
-        container: AnyContainer,
-        ips: tuple[str, ...],
-        planned: tuple[PlannedMount, ...],
-        attempt: int,
+        self, pod: Pod, container: AnyContainer, ips: tuple[str, ...], planned: tuple[PlannedMount, ...], attempt: int
     ) -> tuple[Mount, ...]:
         directory = self._volumes.directory(pod.metadata.uid)
         mounts = [self._mount(directory, mount, container.name) for mount in planned]

@@ -129,8 +129,8 @@ class ProbeResult(Struct, frozen=True):
     container: str = ""
 
 
-class WaitStation(StrEnum):
-    """Where a pod can wait; it may wait at several of them at once."""
+class WaitStage(StrEnum):
+    """The stages at which a pod can wait; it may wait at several at once."""
 
     SOURCES = "sources"
     CLAIMS = "claims"
@@ -147,8 +147,8 @@ class WaitStation(StrEnum):
 class Trail(Protocol):
     """Records decisions about pods for `why`. Its methods never wait and never raise."""
 
-    def note(self, uid: PodUid, station: str, what: str, **facts: Any) -> None:
-        """Record a decision, or why there was none; a repeated entry is only counted."""
+    def note(self, uid: PodUid, component: str, what: str, **facts: Any) -> None:
+        """Record a decision of a component, or why there was none; a repeated entry is only counted."""
 
-    def waits(self, uid: PodUid, station: str, what: str, seconds: float | None = None) -> None:
-        """Set what the pod waits for at this station, and for how long at most; an empty `what` clears it."""
+    def waits(self, uid: PodUid, stage: str, what: str, seconds: float | None = None) -> None:
+        """Set what the pod waits for at this stage, and for how long at most; an empty `what` clears it."""

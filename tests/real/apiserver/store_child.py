@@ -63,11 +63,11 @@ async def full(store: DurableStore) -> None:
         for written in count():
             await put(store, key_of(str(written)), "x" * 20_000)
     except ServiceUnavailable as error:
-        say("refused", written, str(error), store.problem)
+        say("refused", written, str(error), store.health_error())
     say("read", len(store.list("configmaps").entries), store.revision)
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
     entry = await put(store, key_of("later"), 1)
-    say("written", entry.revision > store.list("configmaps").entries[0].revision, store.problem)
+    say("written", entry.revision > store.list("configmaps").entries[0].revision, store.health_error())
 
 
 async def main(work: str, path: Path) -> None:

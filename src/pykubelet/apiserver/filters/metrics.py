@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykubelet.aio.histogram import Histogram
 from pykubelet.apiserver.filters.limits import MaxInFlight
+from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.storage.durable_store import DurableStore
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -38,6 +40,12 @@ class StorageFigures(NamedTuple):
     objects: Callable[[], Mapping[str, int]]
     """The number of objects by `resource.group`."""
     size_bytes: Callable[[], int]
+
+
+def object_counts(store: DurableStore, kinds: ServedKinds) -> dict[str, int]:
+    """The number of objects of each listable kind, by `resource.group`."""
+    collections = {served.resource.group_resource for served in kinds.all() if "list" in served.verbs}
+    return {collection: len(store.entries(collection)) for collection in sorted(collections)}
 
 
 class RequestLabels(NamedTuple):

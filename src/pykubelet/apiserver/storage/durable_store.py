@@ -72,8 +72,7 @@ class DurableStore:
     def revision(self) -> int:
         return self._watches.revision
 
-    @property
-    def problem(self) -> str:
+    def health_error(self) -> str:
         """Why writes fail, for health checks; empty while they succeed."""
         return self._commits.problem
 
@@ -108,6 +107,10 @@ class DurableStore:
     def watch(self, collection: str, after: int) -> StoreWatch:
         """Changes of a collection after a revision; raises Expired on entering if they are compacted."""
         return StoreWatch(self._watches, collection, after)
+
+    def entries(self, collection: str) -> Sequence[StoreEntry]:
+        """All current entries of a collection, in key order."""
+        return self._state.listed(collection, "")
 
     def listen(self, collection: str, callback: Callable[[StoreChange], None]) -> None:
         self._watches.listen(collection, callback)

@@ -49,7 +49,7 @@ from pykubelet.kinds.pod.validation import validate_pod_create
 from pykubelet.kinds.pod.visitors import UnknownVolumeError, api_references
 from pykubelet.kubelet.config.config import SourceChannel
 from pykubelet.kubelet.config.merge import Pods
-from pykubelet.kubelet.types import PodOperation, PodSource, Trail, WaitStation
+from pykubelet.kubelet.types import PodOperation, PodSource, Trail, WaitStage
 
 # Part of every digest: another algorithm needs another version, or pods would change their UID unnoticed.
 _ALGORITHM = "static-pod-1"
@@ -181,7 +181,7 @@ def _refuse_references(pod: Document, *, allow_references: bool) -> None:
             raise _NotAPodError(f"static pods may not reference {reference}")
 
 
-STATION = "sources"
+COMPONENT = "sources"
 
 
 class PodProvenance(Struct, frozen=True):
@@ -232,18 +232,18 @@ class ProvenanceTrail:
 
 def _tell(trail: Trail, uid: PodUid, old: PodProvenance, new: PodProvenance) -> None:
     if old.where != new.where:
-        trail.note(uid, STATION, "read", place=new.where)
+        trail.note(uid, COMPONENT, "read", place=new.where)
     if new.problem != old.problem:
         if new.problem:
-            trail.note(uid, STATION, "kept as it was, its source is broken", place=new.where, problem=new.problem)
+            trail.note(uid, COMPONENT, "kept as it was, its source is broken", place=new.where, problem=new.problem)
         else:
-            trail.note(uid, STATION, "its source is in good order again", place=new.where)
-        trail.waits(uid, WaitStation.SOURCES, f"{new.where}: {new.problem}" if new.problem else "")
+            trail.note(uid, COMPONENT, "its source is in good order again", place=new.where)
+        trail.waits(uid, WaitStage.SOURCES, f"{new.where}: {new.problem}" if new.problem else "")
     if new.ignored != old.ignored:
         for place in new.ignored:
-            trail.note(uid, STATION, "another manifest that names it is ignored", ignored=place, used=new.where)
+            trail.note(uid, COMPONENT, "another manifest that names it is ignored", ignored=place, used=new.where)
         others = ", ".join(new.ignored)
-        trail.waits(uid, WaitStation.CLAIMS, f"{others}: ignored, {new.where} has the pod" if others else "")
+        trail.waits(uid, WaitStage.CLAIMS, f"{others}: ignored, {new.where} has the pod" if others else "")
 
 
 class FileSource:

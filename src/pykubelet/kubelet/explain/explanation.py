@@ -68,13 +68,13 @@ class PodSituation(Struct, frozen=True, kw_only=True):
     holder: "PodSituation | None" = None
     """The static pod of the same name that has to end first."""
 
-    def at(self, station: str) -> TrailWait | None:
-        """What the pod waits for at a station."""
-        return next((one for one in self.waiting if one.station == station), None)
+    def at(self, stage: str) -> TrailWait | None:
+        """The wait of the pod at a stage, if any."""
+        return next((one for one in self.waiting if one.stage == stage), None)
 
-    def below(self, station: str) -> TrailWait | None:
-        """The same for the first of several places at a station."""
-        return next((one for one in self.waiting if one.station.startswith(f"{station}/")), None)
+    def below(self, stage: str) -> TrailWait | None:
+        """The first wait at a part of a stage, such as the hooks of one container."""
+        return next((one for one in self.waiting if one.stage.startswith(f"{stage}/")), None)
 
     def newest(self, *whats: str, container: str = "", said: str = "") -> TrailEntry | None:
         """The newest entry with one of these texts, optionally about a container and with this beginning."""

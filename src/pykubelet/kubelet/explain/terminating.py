@@ -10,7 +10,7 @@ from pykubelet.api.pods import is_terminal
 from pykubelet.api.times import parse_time
 from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, PodSituation
 from pykubelet.kubelet.explain.trail import DONE, NOT_SENT, SENT
-from pykubelet.kubelet.types import PodWorkerState, WaitStation
+from pykubelet.kubelet.types import PodWorkerState, WaitStage
 
 _FORCE = "kubectl delete pod {} -n {} --grace-period=0 --force has the API forget it at once, whatever runs of it"
 
@@ -35,7 +35,7 @@ def blocked_by_termination(seen: PodSituation) -> Blocked | None:
 
 
 def _stopping(seen: PodSituation) -> Blocked:
-    retry, wait, hook = seen.at(WaitStation.RETRY), seen.at(WaitStation.STOP), seen.below(WaitStation.HOOKS)
+    retry, wait, hook = seen.at(WaitStage.RETRY), seen.at(WaitStage.STOP), seen.below(WaitStage.HOOKS)
     until = wait.until if wait is not None else _deletion_time(seen.pod)
     if hook is not None:
         return Blocked(
@@ -75,7 +75,7 @@ def _stopping(seen: PodSituation) -> Blocked:
 
 
 def _clearing(seen: PodSituation) -> Blocked:
-    wait, retry = seen.at(WaitStation.UNMOUNT), seen.at(WaitStation.RETRY)
+    wait, retry = seen.at(WaitStage.UNMOUNT), seen.at(WaitStage.RETRY)
     if wait is None and retry is not None:
         what = f"its volumes to be removed, which failed: {retry.what.removeprefix('another try: ')}"
         return Blocked(BlockingStep.VOLUME, what, "put right what the node names", since=retry.since, until=retry.until)

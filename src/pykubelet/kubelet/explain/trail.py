@@ -19,10 +19,10 @@ from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.client.recorder import AnnotatingRecorder
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.kubelet.status.cache import StatusObserver
-from pykubelet.kubelet.types import Trail, WaitStation
+from pykubelet.kubelet.types import Trail, WaitStage
 
 EVENTS = "events"
-"""The station of recorded events."""
+"""The component of recorded events."""
 STATUS = "status"
 SENT, NOT_SENT, DONE = "sent", "not sent", "done, the pod may go"
 """What can become of a status."""
@@ -46,11 +46,14 @@ def event_facts(involved: ObjectReference, message: str) -> dict[str, str]:
     return {"container": container, "said": message} if container else {"said": message}
 
 
-class TrailEntry(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+class TrailEntry(
+    Struct, frozen=True, gc=False, rename={"component": "station", "last_at": "lastAt"}, omit_defaults=True
+):
     """One decision; repetitions are counted in `times`, the last one is at `last_at`."""
 
     at: datetime
-    station: str
+    component: str
+    """The part of the kubelet that decided; the API calls it `station`."""
     what: str
     facts: tuple[tuple[str, str], ...] = ()
     times: int = 1
@@ -65,7 +68,7 @@ class TrailWait(Struct, frozen=True, gc=False, rename="camel", omit_defaults=Tru
     """What a pod waits for, since when, and until when at most if known."""
 
     since: datetime
-    station: str
+    stage: str
     what: str
     until: datetime | None = None
 
@@ -89,7 +92,7 @@ class PodTrails:
         """Call this with the pod of every new entry; it must not wait."""
         self._listener = listener
 
-    def note(self, uid: PodUid, station: str, what: str, **facts: Any) -> None:
+    def note(self, uid: PodUid, component: str, what: str, **facts: Any) -> None:
         """Record a decision; facts become text at once, so that a trail keeps no objects alive."""
         trail, now = self._trail(uid), self._clock.now()
         entries = trail.entries
@@ -97,29 +100,29 @@ class PodTrails:
         self._listener(uid)
         for place in range(len(entries) - 1, max(len(entries) - _LOOK_BACK, 0) - 1, -1):
             known = entries[place]
-            if known.what == what and known.facts == texts and known.station == station:
+            if known.what == what and known.facts == texts and known.component == component:
                 # The newest entry is always the last.
                 del entries[place]
-                entries.append(TrailEntry(known.at, station, what, known.facts, known.times + 1, now))
+                entries.append(TrailEntry(known.at, component, what, known.facts, known.times + 1, now))
                 return
-        entries.append(TrailEntry(now, station, what, texts))
+        entries.append(TrailEntry(now, component, what, texts))
         if len(entries) > self._entries_per_pod:
             del entries[self._entries_per_pod // _BEGINNING]
             trail.left_out += 1
 
-    def waits(self, uid: PodUid, station: str, what: str, seconds: float | None = None) -> None:
-        """Set what the pod waits for at a station; repeating it keeps its start time."""
+    def waits(self, uid: PodUid, stage: str, what: str, seconds: float | None = None) -> None:
+        """Set what the pod waits for at a stage; repeating it keeps its start time."""
         self._listener(uid)
         if not what:
             # The most frequent call; a pod without a trail waits for nothing.
             if trail := self._trails.get(uid):
-                trail.waiting.pop(station, None)
+                trail.waiting.pop(stage, None)
             return
         waiting = self._trail(uid).waiting
-        if station not in waiting or waiting[station].what != what:
+        if stage not in waiting or waiting[stage].what != what:
             now = self._clock.now()
             until = now + timedelta(seconds=seconds) if seconds is not None else None
-            waiting[station] = TrailWait(now, station, what, until)
+            waiting[stage] = TrailWait(now, stage, what, until)
 
     def entries(self, uid: PodUid) -> tuple[TrailEntry, ...]:
         """The entries of a pod, in the order in which they were last repeated."""
@@ -183,12 +186,12 @@ class TrailHookRunner(HandlerRunner):
 
     async def run(self, container_id: str, pod: Pod, container: AnyContainer, hook: LifecycleHandler) -> None:
         is_last = container.lifecycle is not None and hook is container.lifecycle.pre_stop
-        uid, station = PodUid(pod.metadata.uid), f"{WaitStation.HOOKS}/{container.name}"
-        self._trail.waits(uid, station, f"{'preStop' if is_last else 'postStart'} hook of container {container.name}")
+        uid, stage = PodUid(pod.metadata.uid), f"{WaitStage.HOOKS}/{container.name}"
+        self._trail.waits(uid, stage, f"{'preStop' if is_last else 'postStart'} hook of container {container.name}")
         try:
             await super().run(container_id, pod, container, hook)
         finally:
-            self._trail.waits(uid, station, "")
+            self._trail.waits(uid, stage, "")
 
 
 class TrailStatusObserver:

@@ -15,7 +15,7 @@ from pykubelet.api.times import parse_time
 from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, PodSituation
 from pykubelet.kubelet.explain.terminating import blocked_by_termination
 from pykubelet.kubelet.explain.trail import NOT_SENT, SENT, TrailEntry
-from pykubelet.kubelet.types import WaitStation
+from pykubelet.kubelet.types import WaitStage
 
 _IMAGE = {
     "ErrImagePull": "put right the image's name or the pull secrets, or wait until its registry answers",
@@ -60,7 +60,7 @@ def waiting_for(seen: PodSituation) -> Blocked:
 def _refused(seen: PodSituation) -> Blocked | None:
     status, note = seen.status, seen.newest("refused")
     is_refused = status.phase == "Failed" and status.message.startswith(REJECTED)
-    if not is_refused and not (note is not None and note.station == "admission"):
+    if not is_refused and not (note is not None and note.component == "admission"):
         return None
     why = status.message.removeprefix(REJECTED) if is_refused else note.fact("why") if note else ""
     reason = status.reason or (note.fact("reason") if note else "")
@@ -117,7 +117,7 @@ def _unscheduled(seen: PodSituation) -> Blocked | None:
 
 
 def _held(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStation.ADMISSION)
+    wait = seen.at(WaitStage.ADMISSION)
     if wait is None:
         return None
     return Blocked(
@@ -129,7 +129,7 @@ def _held(seen: PodSituation) -> Blocked | None:
 
 
 def _turn(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStation.TURNS)
+    wait = seen.at(WaitStage.TURNS)
     if wait is None:
         return None
     holder = waiting_for(seen.holder) if seen.holder is not None else None
@@ -142,7 +142,7 @@ def _turn(seen: PodSituation) -> Blocked | None:
 
 
 def _broken_manifest(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStation.SOURCES)
+    wait = seen.at(WaitStage.SOURCES)
     if wait is None:
         return None
     return Blocked(
@@ -188,7 +188,7 @@ def _unsent(seen: PodSituation) -> Blocked | None:
 
 
 def _duplicate(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStation.CLAIMS)
+    wait = seen.at(WaitStage.CLAIMS)
     if wait is None:
         return None
     return Blocked(
@@ -326,8 +326,8 @@ def _crashed(seen: PodSituation, container: Container, status: ContainerStatus) 
 
 def _starting(seen: PodSituation, container: Container) -> Blocked:
     """What comes before the first attempt to start a container."""
-    retry, volumes, start = seen.at(WaitStation.RETRY), seen.at(WaitStation.VOLUMES), seen.at(WaitStation.START)
-    hook = seen.below(WaitStation.HOOKS)
+    retry, volumes, start = seen.at(WaitStage.RETRY), seen.at(WaitStage.VOLUMES), seen.at(WaitStage.START)
+    hook = seen.below(WaitStage.HOOKS)
     why = retry.what.removeprefix("another try: ") if retry is not None else ""
     if why.startswith(_NETWORK):
         return Blocked(BlockingStep.NETWORK, f"the network of its node: {why}", "the node's network plugin gets ready")
@@ -354,7 +354,7 @@ def _starting(seen: PodSituation, container: Container) -> Blocked:
 
 
 def _volumes(seen: PodSituation, entry: TrailEntry | None) -> Blocked:
-    wait, retry = seen.at(WaitStation.VOLUMES), seen.at(WaitStation.RETRY)
+    wait, retry = seen.at(WaitStage.VOLUMES), seen.at(WaitStage.RETRY)
     said = entry.fact("said") if entry is not None else ""
     since = wait.since if wait is not None else retry.since if retry is not None else None
     if _MISSING.search(said):
@@ -398,7 +398,7 @@ def _exit(status: ContainerStatus) -> str:
 
 
 def _retry(seen: PodSituation) -> datetime | None:
-    wait = seen.at(WaitStation.RETRY)
+    wait = seen.at(WaitStage.RETRY)
     return wait.until if wait is not None else None
 
 

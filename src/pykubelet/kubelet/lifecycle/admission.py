@@ -28,11 +28,11 @@ from pykubelet.kubelet.lifecycle.predicate import (
 )
 from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 from pykubelet.kubelet.status.status_manager import StatusManager
-from pykubelet.kubelet.types import KillPodOptions, SyncPodType, Trail, UpdatePodOptions, WaitStation
+from pykubelet.kubelet.types import KillPodOptions, SyncPodType, Trail, UpdatePodOptions, WaitStage
 
 log = get_logger(__name__)
 
-STATION = "admission"
+COMPONENT = "admission"
 PREEMPTING = "Preempting"
 _PREEMPTING_MESSAGE = "Preempted in order to admit critical pod"
 
@@ -133,14 +133,14 @@ class PodAdmission:
             self._reject(pod, result)
             return
         if not result.victims:
-            self._trail.note(uid, STATION, "admitted")
+            self._trail.note(uid, COMPONENT, "admitted")
             self.start(pod)
             return
         self._handler.allocated.put(pod)
         self._held[uid] = (pod, result.victims)
         names = ", ".join(pod_label(victim) for victim in result.victims)
-        self._trail.note(uid, STATION, "admitted once others are gone", victims=names)
-        self._trail.waits(uid, WaitStation.ADMISSION, f"end of {names}")
+        self._trail.note(uid, COMPONENT, "admitted once others are gone", victims=names)
+        self._trail.waits(uid, WaitStage.ADMISSION, f"end of {names}")
         self._start_preemption(uid)
 
     def start(self, pod: Pod) -> None:
@@ -173,7 +173,7 @@ class PodAdmission:
         uid = PodUid(pod.metadata.uid)
         self.rejections[result.reason] += 1
         log.warning("pod rejected", pod=pod_label(pod), reason=result.reason, why=result.message)
-        self._trail.note(uid, STATION, "refused", reason=result.reason, why=result.message)
+        self._trail.note(uid, COMPONENT, "refused", reason=result.reason, why=result.message)
         self._recorder.event(reference_to(pod), WARNING, result.reason, result.message)
         status = PodStatus(
             phase="Failed",
@@ -195,7 +195,7 @@ class PodAdmission:
                 self._recorder.event(reference_to(victim), WARNING, PREEMPTING, _PREEMPTING_MESSAGE)
                 kills.create_task(self._kill(victim), name=f"preempt {pod_label(victim)}")
         held = self._held.pop(uid, None)
-        self._trail.waits(uid, WaitStation.ADMISSION, "")
+        self._trail.waits(uid, WaitStage.ADMISSION, "")
         if held is not None:
             self._workers.update(UpdatePodOptions(SyncPodType.CREATE, held[0]))
 

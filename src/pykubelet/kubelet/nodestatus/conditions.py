@@ -90,12 +90,7 @@ def pressure_condition(known: NodeCondition | None, kind: str, *, is_short: bool
     words = _WORDS[kind]
     reason, message, _ = words.present if is_short else words.absent
     return NodeCondition(
-        type=kind,
-        status=status,
-        reason=reason,
-        message=message,
-        last_heartbeat_time=at,
-        last_transition_time=at,
+        type=kind, status=status, reason=reason, message=message, last_heartbeat_time=at, last_transition_time=at
     )
 
 

@@ -23,19 +23,12 @@ from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_workers.state import PodStateMachine, SyncJob, WorkerDecision, is_active, uid_of
 from pykubelet.kubelet.pod_workers.sync import SyncFailed, SyncRunner
 from pykubelet.kubelet.status.status_manager import StatusManager
-from pykubelet.kubelet.types import (
-    KillPodOptions,
-    PodWorkerState,
-    SyncPodType,
-    Trail,
-    UpdatePodOptions,
-    WaitStation,
-)
+from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, Trail, UpdatePodOptions, WaitStage
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 
 log = get_logger(__name__)
 
-STATION = "workers"
+COMPONENT = "workers"
 EXCEEDED_GRACE_PERIOD = "ExceededGracePeriod"
 # A sync that asks to run again at once must not keep the other pods from working.
 _SOONEST_SECONDS = 0.1
@@ -294,10 +287,10 @@ class PodWorkers(PodWorkerQueries):
         record = self._machine.records.get(uid)
         if job is None and record is not None and record.pending is not None:
             holder = self._machine.turns.holder(record.full_name)
-            self._trail.waits(uid, WaitStation.TURNS, f"static pod {holder} of the same name ends")
+            self._trail.waits(uid, WaitStage.TURNS, f"static pod {holder} of the same name ends")
         elif job is not None:
-            self._trail.waits(uid, WaitStation.TURNS, "")
-            self._trail.waits(uid, WaitStation.RETRY, "")
+            self._trail.waits(uid, WaitStage.TURNS, "")
+            self._trail.waits(uid, WaitStage.RETRY, "")
         return job
 
     async def _sync(self, job: SyncJob, worker: _Worker) -> float:
@@ -328,8 +321,8 @@ class PodWorkers(PodWorkerQueries):
         else:
             log.error("pod sync failed", error=error, uid=job.uid, state=job.state.name)
         why = str(error) or type(error).__name__
-        self._trail.note(job.uid, STATION, "sync failed", state=job.state.name.lower(), why=why)
-        self._trail.waits(job.uid, WaitStation.RETRY, f"another try: {why}", delay)
+        self._trail.note(job.uid, COMPONENT, "sync failed", state=job.state.name.lower(), why=why)
+        self._trail.waits(job.uid, WaitStage.RETRY, f"another try: {why}", delay)
         return delay
 
     def _retry_seconds(self, error: Exception) -> float:
@@ -361,7 +354,7 @@ class PodWorkers(PodWorkerQueries):
     def _note(self, uid: PodUid, before: PodWorkerState | None, why: str) -> None:
         after = self.state(uid)
         if after != before:
-            self._trail.note(uid, STATION, after.name.lower() if after is not None else "forgotten", why=why)
+            self._trail.note(uid, COMPONENT, after.name.lower() if after is not None else "forgotten", why=why)
 
 
 def kill_timeout_seconds(pod: Pod, kill: KillPodOptions) -> int:

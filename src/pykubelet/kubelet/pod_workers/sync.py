@@ -32,14 +32,14 @@ from pykubelet.kubelet.pod.mirror_client import MirrorReconciler
 from pykubelet.kubelet.pod_workers.state import SHORTEST_GRACE_SECONDS, SyncJob
 from pykubelet.kubelet.prober.prober_manager import ProberManager
 from pykubelet.kubelet.status.generate import StatusReporter, deadline_at
-from pykubelet.kubelet.types import PodStatusFunc, PodWorkerState, SyncPodType, Trail, WaitStation
+from pykubelet.kubelet.types import PodStatusFunc, PodWorkerState, SyncPodType, Trail, WaitStage
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure, RuntimePod
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-STATION = "sync"
+COMPONENT = "sync"
 FAILED_SYNC = "FailedSync"
 NETWORK_NOT_READY = "network is not ready"
 
@@ -96,7 +96,7 @@ class PodSyncer:
         self._reports.set_pod_status(pod, status)
         if is_terminal(status.phase):
             await self._containers.prune(observed)
-            self._trail.note(uid, STATION, "pod has come to its end", phase=status.phase, reason=status.reason)
+            self._trail.note(uid, COMPONENT, "pod has come to its end", phase=status.phase, reason=status.reason)
             return WorkerResult(is_terminal=True)
         self._need_network(pod)
         around.references.register_pod(pod)
@@ -104,7 +104,7 @@ class PodSyncer:
         await self._need_directories(pod)
         await self._need_volumes(pod)
         secrets = await self._pull_secrets(pod)
-        with self._waiting(pod, WaitStation.START, "containers being started"):
+        with self._waiting(pod, WaitStage.START, "containers being started"):
             results = await self._containers.sync_pod(pod, observed, secrets)
         self._reports.note_start_results(uid, results)
         await self._containers.prune(observed)
@@ -126,9 +126,7 @@ class PodSyncer:
         status = self._reports.generate(pod, observed, is_terminal=False)
         self._reports.set_pod_status(pod, change_status(status) if change_status is not None else status)
         self._probes.stop_liveness_and_startup(pod)
-        with self._waiting(
-            pod, WaitStation.STOP, f"containers being stopped, {grace_seconds} s of grace", grace_seconds
-        ):
+        with self._waiting(pod, WaitStage.STOP, f"containers being stopped, {grace_seconds} s of grace", grace_seconds):
             await self._kill(pod, observed, grace_seconds)
         self._probes.remove_pod(pod)
         await self._containers.prune(observed)
@@ -146,7 +144,7 @@ class PodSyncer:
         """Clean up after a stopped pod. Garbage collection removes its containers later, so logs stay readable."""
         observed = await self._environment.termination_messages.fill(pod, observed)
         self._reports.set_pod_status(pod, self._reports.generate(pod, observed, is_terminal=True))
-        with self._waiting(pod, WaitStation.UNMOUNT, "volumes being unmounted"):
+        with self._waiting(pod, WaitStage.UNMOUNT, "volumes being unmounted"):
             await self._environment.volumes.unmount(pod)
         self._environment.references.unregister_pod(pod)
         self._reports.terminate_pod(pod)
@@ -167,7 +165,7 @@ class PodSyncer:
 
     async def _need_volumes(self, pod: Pod) -> None:
         try:
-            with self._waiting(pod, WaitStation.VOLUMES, "volumes"):
+            with self._waiting(pod, WaitStage.VOLUMES, "volumes"):
                 await self._environment.volumes.mount(pod)
         except Exception as error:
             message = f"Unable to attach or mount volumes: {error}"
@@ -211,14 +209,14 @@ class PodSyncer:
         self._recorder.event(reference_to(pod), WARNING, reason, message)
 
     @contextmanager
-    def _waiting(self, pod: Pod, station: WaitStation, what: str, seconds: float | None = None) -> Iterator[None]:
+    def _waiting(self, pod: Pod, stage: WaitStage, what: str, seconds: float | None = None) -> Iterator[None]:
         """Record what the pod waits for, for `why`, while the context lasts."""
         uid = PodUid(pod.metadata.uid)
-        self._trail.waits(uid, station, what, seconds)
+        self._trail.waits(uid, stage, what, seconds)
         try:
             yield
         finally:
-            self._trail.waits(uid, station, "")
+            self._trail.waits(uid, stage, "")
 
 
 def running_ids(observed: RuntimePod) -> tuple[str, ...]:

@@ -141,11 +141,7 @@ def pod_phase(
 
 
 def _phase_of_initialized(
-    pod: Pod,
-    sidecars: Iterable[ContainerStatus | None],
-    by_name: Mapping[str, ContainerStatus],
-    *,
-    is_terminal: bool,
+    pod: Pod, sidecars: Iterable[ContainerStatus | None], by_name: Mapping[str, ContainerStatus], *, is_terminal: bool
 ) -> str:
     regular = [by_name.get(container.name) for container in pod.spec.containers]
     counts = Counter(_kind(one) for one in regular)

@@ -24,12 +24,7 @@ from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import format_time
 from pykubelet.client.interface import Client, now_if_uid
 from pykubelet.kubelet.pod.pod_manager import PodManager
-from pykubelet.kubelet.status.cache import (
-    PodDeletionSafety,
-    StatusObserver,
-    StatusRecords,
-    VersionedStatus,
-)
+from pykubelet.kubelet.status.cache import PodDeletionSafety, StatusObserver, StatusRecords, VersionedStatus
 from pykubelet.kubelet.status.conditions import (
     Conditions,
     find_condition,

@@ -134,13 +134,13 @@ async def test_full_storage_refuses_writes_loses_nothing_and_recovers(tmp_path: 
         results = await asyncio.gather(*writes, return_exceptions=True)
         assert {type(result) for result in results} == {ServiceUnavailable}
         assert str(results[0]).startswith("storage is full: nothing was changed")
-        assert store.problem == "storage is full"
+        assert store.health_error() == "storage is full"
         assert store.revision == kept.revision
         assert [store.newest(key_of(name)) == store.get(key_of(name)) for name in "abcd"] == [True] * 4
         assert value_of(store.get(B)) == BIG
         # Replacing needs room for history, too; after that is forgotten there is enough.
         await remove(store, A)
-        assert store.problem == ""
+        assert store.health_error() == ""
         await asyncio.sleep(600)
         made = await put(store, key_of("c"), BIG)
         assert made.revision > kept.revision + 1
@@ -220,9 +220,9 @@ async def test_health_is_found_again_without_a_write(tmp_path: Path) -> None:
         await put(store, B, BIG)
         with pytest.raises(ServiceUnavailable):
             await put(store, key_of("c"), BIG)
-        assert store.problem
+        assert store.health_error()
         await asyncio.sleep(15)
-        assert store.problem == ""
+        assert store.health_error() == ""
 
 
 async def test_caller_who_gives_up_disturbs_nobody(store: DurableStore) -> None:

@@ -34,8 +34,8 @@ def test_changes_are_told_once_and_healed() -> None:
         PodProvenance("/a"),
     ):
         stories.tell([(UID, story)])
-        stations = {one.station for one in trail.waiting(UID)}
-        assert stations == ({"sources", "claims"} if story.problem else set())
+        stages = {one.stage for one in trail.waiting(UID)}
+        assert stages == ({"sources", "claims"} if story.problem else set())
     assert [(entry.what, entry.times) for entry in trail.entries(UID)] == [
         ("read", 1),
         ("kept as it was, its source is broken", 1),

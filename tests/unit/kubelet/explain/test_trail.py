@@ -26,7 +26,7 @@ def test_same_decision_again_is_counted_not_repeated() -> None:
 
 
 def test_waiting_shows_what_for_and_since_when() -> None:
-    """One thing per station; the same thing again keeps its beginning."""
+    """One thing per stage; the same thing again keeps its beginning."""
     clock = ManualClock()
     trails = PodTrails(clock=clock)
     trails.waits(UID, "sync", "volumes")
@@ -40,7 +40,7 @@ def test_waiting_shows_what_for_and_since_when() -> None:
     trails.waits(UID, "sync", "containers")
     trails.waits(UID, "workers", "")
     trails.waits(UID, "workers", "")
-    assert [(one.station, one.what) for one in trails.waiting(UID)] == [("sync", "containers")]
+    assert [(one.stage, one.what) for one in trails.waiting(UID)] == [("sync", "containers")]
 
 
 def test_unknown_pod_has_no_trail() -> None:

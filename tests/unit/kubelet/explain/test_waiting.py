@@ -32,7 +32,7 @@ from pykubelet.kubelet.explain.explainer import event_trail, explain_from_api, n
 from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, PodSituation
 from pykubelet.kubelet.explain.trail import TrailEntry, TrailWait
 from pykubelet.kubelet.explain.waiting import waiting_for
-from pykubelet.kubelet.types import PodWorkerState, WaitStation
+from pykubelet.kubelet.types import PodWorkerState, WaitStage
 from pykubelet.testing.build import container, node, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -213,9 +213,9 @@ def test_api_alone_tells_the_step(known: Pod, events: list[Event], problem: str,
     assert (told.name, told.node, told.told_by) == ("web", known.spec.node_name, "")
 
 
-def waiting(station: str, what: str) -> TrailWait:
+def waiting(stage: str, what: str) -> TrailWait:
     """Something a node says the pod waits for."""
-    return TrailWait(EPOCH, station, what, NOW)
+    return TrailWait(EPOCH, stage, what, NOW)
 
 
 NOT_SENT = TrailEntry(EPOCH, "status", "not sent", (("why", "no answer"),))
@@ -359,7 +359,7 @@ def situations(draw: st.DrawFn) -> PodSituation:
         now=NOW,
         entries=tuple(TrailEntry(EPOCH, "events", what) for what in draw(st.lists(words, max_size=3))),
         waiting=tuple(
-            waiting(one, "x") for one in draw(st.sets(st.sampled_from([*WaitStation, "hooks/c0"]), max_size=3))
+            waiting(one, "x") for one in draw(st.sets(st.sampled_from([*WaitStage, "hooks/c0"]), max_size=3))
         ),
         worker=draw(st.sampled_from([None, *PodWorkerState])),
         is_from_node=draw(st.booleans()),
