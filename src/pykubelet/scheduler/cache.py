@@ -80,7 +80,6 @@ class NodeInfo:
         return wanted.address in taken or EVERY_ADDRESS in taken
 
     def put(self, pod_info: PodInfo) -> None:
-        """Adds a pod to the node."""
         self.pods[pod_info.pod.metadata.uid] = pod_info
         self.requested.update(pod_info.requests)
         self.non_zero_requested.update(pod_info.non_zero_requests)
@@ -88,7 +87,6 @@ class NodeInfo:
             self._ports.setdefault((port.protocol, port.port), Counter())[port.address] += 1
 
     def drop(self, uid: str) -> PodInfo:
-        """Removes a pod and its resources from the node."""
         pod_info = self.pods.pop(uid)
         self.requested.subtract(pod_info.requests)
         self.non_zero_requested.subtract(pod_info.non_zero_requests)
@@ -121,7 +119,6 @@ class SchedulerCache:
         return self._existing
 
     def put_node(self, node: Node) -> None:
-        """Adds or updates a node."""
         node_info = self._node_info(node.metadata.name)
         old, node_info.node = node_info.node, node
         self._existing[node_info.name] = node_info
@@ -167,11 +164,9 @@ class SchedulerCache:
         return True
 
     def put_namespace(self, name: str, labels: Labels) -> None:
-        """Records the labels of a namespace."""
         self._namespaces[name] = labels
 
     def drop_namespace(self, name: str) -> None:
-        """Forgets a deleted namespace."""
         self._namespaces.pop(name, None)
 
     def namespace_labels(self, pod: Pod) -> Labels:
@@ -179,7 +174,6 @@ class SchedulerCache:
         return self._namespaces.get(pod.metadata.namespace, {})
 
     def assigned_pods(self) -> Iterable[tuple[NodeInfo, PodInfo]]:
-        """Every pod on an existing node."""
         return ((node_info, pod_info) for node_info in self._existing.values() for pod_info in node_info.pods.values())
 
     def _node_info(self, name: str) -> NodeInfo:
@@ -199,7 +193,6 @@ class SchedulerCache:
 
 
 def new_pod_info(pod: Pod) -> PodInfo:
-    """Computes the PodInfo of a pod."""
     affinity = pod.spec.affinity
     near = affinity.pod_affinity if affinity is not None else None
     away = affinity.pod_anti_affinity if affinity is not None else None

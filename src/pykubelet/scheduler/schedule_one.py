@@ -63,7 +63,6 @@ class Scheduler:
         self._bound: set[str] = set()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of pods, nodes and namespaces."""
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
         informers.add_event_handler(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
         informers.add_event_handler(
@@ -103,7 +102,6 @@ class Scheduler:
             self._queue.add(new)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Removes a pod and frees its resources."""
         self._queue.delete(pod_label(pod))
         self._removed(pod.metadata.uid)
 
@@ -129,7 +127,6 @@ class Scheduler:
         self._queue.move_on_event(ClusterEvent.POD_ADDED)
 
     async def process_next(self) -> None:
-        """Waits for the next unscheduled pod and schedules it."""
         key = await self._queue.get()
         pod = self._pods.get(key)
         try:

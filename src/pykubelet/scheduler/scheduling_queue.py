@@ -38,7 +38,6 @@ class SchedulingQueue:
         self._ready.put(key, None, priority=queue_sort_key(pod))
 
     def delete(self, key: str) -> None:
-        """Removes a pod that no longer needs scheduling."""
         self._remove_unschedulable(key)
         self._ready.discard(key)
         self._failures.pop(key, None)
@@ -71,7 +70,6 @@ class SchedulingQueue:
         return key
 
     def done(self, key: str) -> None:
-        """Marks the attempt as finished."""
         self._ready.done(key)
 
     def __contains__(self, key: object) -> bool:

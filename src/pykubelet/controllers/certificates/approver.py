@@ -1,5 +1,6 @@
-"""Approves client certificate requests of nodes whose requester is authorized by a SubjectAccessReview.
+"""Approves client certificate requests of nodes.
 
+A SubjectAccessReview must authorize the requester.
 Requests for serving certificates are left to an approver that knows which addresses belong to which node.
 
 Upstream: pkg/controller/certificates/approver/sarapprove.go
@@ -48,11 +49,7 @@ class CertificateApprover(CertificateController):
                     request, conditions=with_condition(request, APPROVED, "AutoApproved", recognizer.message)
                 )
                 await self._client.patch(
-                    CERTIFICATE_SIGNING_REQUESTS,
-                    name,
-                    patch,
-                    patch_type=PatchType.MERGE,
-                    subresource="approval",
+                    CERTIFICATE_SIGNING_REQUESTS, name, patch, patch_type=PatchType.MERGE, subresource="approval"
                 )
                 log.info("certificate request approved", request=name, user=request.spec.username)
                 return

@@ -54,11 +54,9 @@ class CertificateController(KeyedController):
         self.queue = WorkQueue(retry)
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of requests."""
         informers.add_event_handler(CERTIFICATE_SIGNING_REQUESTS, changed=self.request_changed)
 
     def request_changed(self, request: CertificateSigningRequest) -> None:
-        """Enqueues a new or changed request."""
         self.queue.add(request.metadata.name)
 
     def _request(self, name: str) -> CertificateSigningRequest | None:
@@ -124,11 +122,7 @@ def new_access_review(request: CertificateSigningRequest, recognizer: CsrRecogni
     """The SubjectAccessReview that checks a permission of the requester."""
     spec, resource = request.spec, CERTIFICATE_SIGNING_REQUESTS.resource
     attributes = ResourceAttributes(
-        group=resource.group,
-        resource=resource.plural,
-        subresource=recognizer.subresource,
-        verb="create",
-        version="*",
+        group=resource.group, resource=resource.plural, subresource=recognizer.subresource, verb="create", version="*"
     )
     return SubjectAccessReview(
         spec=SubjectAccessReviewSpec(

@@ -5,7 +5,9 @@ Pods mount it beside their service account token to verify the API server.
 Upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go
 """
 
-from pykubelet.api.errors import ApiError, NotFound
+from contextlib import suppress
+
+from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import ConfigMap, Namespace
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.scheme import CONFIG_MAPS, NAMESPACES
@@ -13,7 +15,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.client.indexer import ObjectIndex
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import PatchType, Writer
-from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
+from pykubelet.controllers.framework.pod_control import terminating_namespace_ignored
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
 NAME = "kube-root-ca.crt"
@@ -35,20 +37,13 @@ class RootCaPublisher(KeyedController):
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of namespaces and config maps."""
         informers.add_event_handler(NAMESPACES, added=self.namespace_added, updated=self.namespace_updated)
-        informers.add_event_handler(
-            CONFIG_MAPS,
-            updated=lambda _, new: self.map_changed(new),
-            deleted=self.map_changed,
-        )
+        informers.add_event_handler(CONFIG_MAPS, updated=lambda _, new: self.map_changed(new), deleted=self.map_changed)
 
     def namespace_added(self, namespace: Namespace) -> None:
-        """Enqueues the new namespace."""
         self.queue.add(namespace.metadata.name)
 
     def namespace_updated(self, _old: Namespace, new: Namespace) -> None:
-        """Enqueues an active namespace."""
         if new.status.phase == "Active":
             self.queue.add(new.metadata.name)
 
@@ -61,23 +56,14 @@ class RootCaPublisher(KeyedController):
         """Creates or restores the config map of one namespace."""
         found = self._maps.get(f"{name}/{NAME}")
         if found is None:
-            await self._create(name)
+            # NotFound means that the namespace is gone.
+            with suppress(NotFound), terminating_namespace_ignored():
+                await self._client.create(CONFIG_MAPS, new_map(name, self._root_ca), namespace=name)
         elif patch := correction(found, self._root_ca):
             await self._client.patch(CONFIG_MAPS, NAME, patch, namespace=name, patch_type=PatchType.MERGE)
 
-    async def _create(self, namespace: str) -> None:
-        try:
-            await self._client.create(CONFIG_MAPS, new_map(namespace, self._root_ca), namespace=namespace)
-        except NotFound:
-            # The namespace is gone.
-            return
-        except ApiError as error:
-            if not error.has_cause(NAMESPACE_TERMINATING):
-                raise
-
 
 def new_map(namespace: str, root_ca: str) -> ConfigMap:
-    """The config map of a namespace."""
     metadata = ObjectMeta(name=NAME, namespace=namespace, annotations={ANNOTATION: DESCRIPTION})
     return ConfigMap(metadata=metadata, data={KEY: root_ca})
 

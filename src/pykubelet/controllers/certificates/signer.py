@@ -78,7 +78,6 @@ class CertificateSigner(CertificateController):
         self._client, self._authority, self._clock, self._longest = client, authority, clock, longest
 
     async def sync(self, name: str) -> None:
-        """Signs one request if it is approved."""
         request = self._request(name)
         if request is None or not is_to_sign(request):
             return

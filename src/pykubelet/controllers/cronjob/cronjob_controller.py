@@ -76,14 +76,12 @@ class CronJobController(KeyedController):
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of CronJobs and jobs."""
         informers.add_event_handler(
             CRON_JOBS, added=self.cron_changed, updated=self.cron_updated, deleted=self.cron_changed
         )
         informers.add_event_handler(JOBS, added=self.job_changed, updated=self.job_updated, deleted=self.job_changed)
 
     def cron_changed(self, cron: CronJob) -> None:
-        """Enqueues a new or deleted CronJob."""
         self.queue.add(key_of(cron))
 
     def cron_updated(self, old: CronJob, new: CronJob) -> None:
@@ -100,12 +98,10 @@ class CronJobController(KeyedController):
         self.queue.add_after(key_of(new), seconds_to_next(new, schedule, self._clock.now(), self._local))
 
     def job_changed(self, job: Job) -> None:
-        """Enqueues the CronJob of a new or deleted job."""
         if cron := self._crons.resolve(job.metadata.namespace, controller_of(job)):
             self.queue.add(key_of(cron))
 
     def job_updated(self, old: Job, new: Job) -> None:
-        """Enqueues the CronJob of a changed job, and its former owner."""
         if old.metadata.resource_version == new.metadata.resource_version:
             return
         if controller_of(old) != controller_of(new):

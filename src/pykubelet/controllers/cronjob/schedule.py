@@ -115,7 +115,6 @@ def _due(since: datetime, schedule: Schedule, now: datetime, local: tzinfo) -> S
 
 
 def review_active_jobs(cron: CronJob, jobs: Sequence[Job]) -> ActiveJobsReview:
-    """Compares the status with the existing jobs."""
     listed = {one.uid for one in cron.status.active}
     ended = {job.metadata.uid for job in jobs if is_finished(job)}
     known = {job.metadata.uid for job in jobs}
@@ -130,7 +129,6 @@ def review_active_jobs(cron: CronJob, jobs: Sequence[Job]) -> ActiveJobsReview:
 
 
 def without_active(status: CronJobStatus, uids: Iterable[str]) -> CronJobStatus:
-    """The status without these jobs."""
     gone = frozenset(uids)
     return replace(status, active=tuple(one for one in status.active if one.uid not in gone))
 

@@ -92,19 +92,13 @@ class DaemonSetController(KeyedController):
         self._client, self._recorder, self._clock = client, recorder, clock
         self._informers, self._expectations = view, expectations
         self._pods = DaemonPods(
-            client=client,
-            pod_control=pod_control,
-            pods=view.pods,
-            expectations=expectations,
-            clock=clock,
-            burst=burst,
+            client=client, pod_control=pod_control, pods=view.pods, expectations=expectations, clock=clock, burst=burst
         )
         self._history = DaemonSetHistory(client=client, revisions=view.revisions, pods=self._pods)
         self.queue = WorkQueue()
         self.failed_pods = FailedPodBackoff()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of sets, pods, nodes and revisions."""
         DaemonSetEventHandlers(sets=self._informers.sets, expectations=self._expectations, queue=self.queue).listen(
             informers
         )
@@ -210,7 +204,6 @@ class DaemonSetEventHandlers:
         self._sets, self._expectations, self._queue = sets, expectations, queue
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of sets, pods, nodes and revisions."""
         informers.add_event_handler(
             DAEMON_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
         )
@@ -224,7 +217,6 @@ class DaemonSetEventHandlers:
         )
 
     def set_added(self, daemon_set: DaemonSet) -> None:
-        """Enqueues the new set."""
         self._queue.add(key_of(daemon_set))
 
     def set_updated(self, old: DaemonSet, new: DaemonSet) -> None:
@@ -317,13 +309,11 @@ class DaemonSetEventHandlers:
         return self._sets.resolve(obj.metadata.namespace, controller_of(obj))
 
     def _enqueue_selecting(self, orphan: ApiObject) -> None:
-        """Enqueues every set that may adopt an orphan."""
         for daemon_set in self._sets.selecting(orphan, lambda one: one.spec.selector):
             self._queue.add(key_of(daemon_set))
 
 
 def daemon_set_informers(informers: Informers) -> DaemonSetInformers:
-    """The indexes of shared informers."""
     return DaemonSetInformers(
         sets=informers.objects(DAEMON_SETS),
         pods=informers.pods,

@@ -55,7 +55,6 @@ class DaemonPodRevision:
     generation: str | None = None
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod is of this revision."""
         labels = pod.metadata.labels
         by_generation = self.generation is not None and labels.get(GENERATION_LABEL) == self.generation
         return by_generation or (bool(self.hash) and labels.get(REVISION_LABEL) == self.hash)
@@ -180,7 +179,6 @@ def template_for(daemon_set: DaemonSet, node_name: str, revision: DaemonPodRevis
 def count_status(
     daemon_set: DaemonSet, nodes: Iterable[Node], by_node: PodsByNode, revision: DaemonPodRevision, now: datetime
 ) -> DaemonSetStatus:
-    """The status with new counts."""
     desired = misscheduled = 0
     counted: list[Pod] = []
     for node in nodes:

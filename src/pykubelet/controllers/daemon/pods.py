@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pykubelet.aio.clock import Clock
-from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.apps import DaemonSet
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.labels import selector_from_object
@@ -18,17 +18,13 @@ from pykubelet.client.indexer import PodIndex, key_of
 from pykubelet.client.interface import Client
 from pykubelet.controllers.daemon.placement import DaemonPodRevision, template_for
 from pykubelet.controllers.framework.expectations import CountingExpectations
-from pykubelet.controllers.framework.ownership import (
-    PodControllerRefManager,
-    may_adopt,
-    new_controller_ref,
-)
+from pykubelet.controllers.framework.ownership import PodControllerRefManager, may_adopt, new_controller_ref
 from pykubelet.controllers.framework.pod_control import (
-    NAMESPACE_TERMINATING,
     AggregateError,
     PodControlInterface,
     attempt_all,
     slow_start_batch,
+    terminating_namespace_ignored,
 )
 
 FIRST_SECONDS = 1.0
@@ -83,7 +79,6 @@ class DaemonPods:
             raise AggregateError(errors)
 
     async def relabel(self, pod: Pod, label: str, value: str) -> None:
-        """Sets a label on a pod."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid, "labels": {label: value}}}
         await self._pod_control.patch_pod(meta.namespace, meta.name, body)
@@ -98,11 +93,9 @@ class DaemonPods:
         async def create() -> None:
             template = template_for(daemon_set, next(left), revision)
             try:
-                await self._pod_control.create_pods(namespace, template, daemon_set, reference)
+                with terminating_namespace_ignored():
+                    await self._pod_control.create_pods(namespace, template, daemon_set, reference)
             except Exception as error:
-                # In a terminating namespace nothing can be created, and nothing needs to be.
-                if isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING):
-                    return
                 errors.append(error)
                 raise
 

@@ -61,12 +61,8 @@ from pykubelet.controllers.deployment.rolling import (
     rolling_plan,
     scale_plan,
 )
-from pykubelet.controllers.framework.ownership import (
-    explicit,
-    patch_status,
-    ref_manager,
-)
-from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
+from pykubelet.controllers.framework.ownership import explicit, patch_status, ref_manager
+from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING, terminating_namespace_ignored
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 
@@ -92,7 +88,6 @@ class DeploymentController(KeyedController):
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of Deployments and ReplicaSets, and to deletions of pods."""
         informers.add_event_handler(DEPLOYMENTS, changed=self.deployment_changed, deleted=self.deployment_changed)
         informers.add_event_handler(
             REPLICA_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
@@ -100,7 +95,6 @@ class DeploymentController(KeyedController):
         informers.add_event_handler(PODS, deleted=self.pod_deleted)
 
     def deployment_changed(self, deployment: Deployment) -> None:
-        """Enqueues a new, changed or deleted Deployment."""
         self.queue.add(key_of(deployment))
 
     def set_added(self, replica_set: ReplicaSet) -> None:
@@ -139,17 +133,11 @@ class DeploymentController(KeyedController):
             self.queue.add(key_of(deployment))
 
     async def sync(self, key: str) -> None:
-        """Takes the next step of one Deployment."""
         deployment = self._deployments.get(key)
         if deployment is None:
             return
-        try:
+        with terminating_namespace_ignored():
             seconds = await self._sync(deployment)
-        except ApiError as error:
-            # In a terminating namespace nothing can be created, and nothing needs to be.
-            if not error.has_cause(NAMESPACE_TERMINATING):
-                raise
-        else:
             if seconds is not None:
                 self.queue.add_after(key, seconds)
 
@@ -193,7 +181,6 @@ class DeploymentController(KeyedController):
             self.queue.add(key_of(deployment))
 
     def _enqueue_selecting(self, replica_set: ReplicaSet) -> None:
-        """Enqueues every Deployment that may adopt an orphan."""
         for deployment in self._deployments.selecting(replica_set, lambda one: one.spec.selector):
             self.queue.add(key_of(deployment))
 
@@ -302,7 +289,6 @@ class DeploymentSync:
         await self._update_status(status, revision=wanted.get(REVISION, ""))
 
     async def _create_new_set(self) -> ReplicaSet:
-        """Creates the ReplicaSet of the current template."""
         deployment = self._deployment
         revision = next_revision(self._old)
         annotations = version_annotations(deployment, {}, revision) | size_annotations(deployment)

@@ -38,7 +38,6 @@ def deadline_seconds(deployment: Deployment) -> int | None:
 
 
 def deployment_condition(status: DeploymentStatus, kind: str) -> DeploymentCondition | None:
-    """The condition of this type, if present."""
     return next((one for one in status.conditions if one.type == kind), None)
 
 
@@ -72,7 +71,6 @@ def with_update(status: DeploymentStatus, new: DeploymentCondition) -> Deploymen
 
 
 def without_condition(status: DeploymentStatus, kind: str) -> DeploymentStatus:
-    """Removes the condition of this type."""
     return replace(status, conditions=tuple(one for one in status.conditions if one.type != kind))
 
 

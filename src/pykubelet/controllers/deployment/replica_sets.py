@@ -90,7 +90,6 @@ def by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
 
 
 def age_key(replica_set: ReplicaSet) -> tuple[int, str]:
-    """The sort key of `by_age`."""
     created = replica_set.metadata.creation_timestamp
     return nanoseconds(created) if created else 0, replica_set.metadata.name
 
@@ -107,7 +106,6 @@ def find_new_replica_set(deployment: Deployment, sets: Iterable[ReplicaSet]) -> 
 
 
 def active_replica_sets(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """The sets with `spec.replicas` above zero."""
     return [one for one in sets if wanted_replicas(one) > 0]
 
 
@@ -125,7 +123,6 @@ def set_name(deployment_name: str, template_hash: str) -> str:
 
 
 def new_replica_set(deployment: Deployment, *, replicas: int, annotations: Mapping[str, str]) -> ReplicaSet:
-    """The ReplicaSet for the Deployment's template."""
     spec = deployment.spec
     hashed = template_hash(spec.template, deployment.status.collision_count)
     labels = {**spec.template.metadata.labels, TEMPLATE_HASH: hashed}

@@ -1,4 +1,4 @@
-"""Decides how many pods each ReplicaSet of a Deployment gets next: rolling update, recreate and scaling.
+"""Sizes of a Deployment's ReplicaSets: rolling update, recreate and proportional scaling.
 
 Sets shrink and grow in small steps within max surge and max unavailable; the next step follows when the sets report the
 result of this one.

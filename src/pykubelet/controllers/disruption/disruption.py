@@ -64,16 +64,10 @@ class DisruptionController(KeyedController):
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of budgets and pods."""
-        informers.add_event_handler(
-            POD_DISRUPTION_BUDGETS,
-            changed=self.budget_put,
-            deleted=self.budget_deleted,
-        )
+        informers.add_event_handler(POD_DISRUPTION_BUDGETS, changed=self.budget_put, deleted=self.budget_deleted)
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def budget_put(self, budget: PodDisruptionBudget) -> None:
-        """Adds or updates a budget and enqueues it."""
         selector = budget.spec.selector
         if selector is None:
             self._selectors.remove(key_of(budget))
@@ -82,11 +76,9 @@ class DisruptionController(KeyedController):
         self.queue.add(key_of(budget))
 
     def budget_deleted(self, budget: PodDisruptionBudget) -> None:
-        """Removes the deleted budget."""
         self._selectors.remove(key_of(budget))
 
     def pod_added(self, pod: Pod) -> None:
-        """Enqueues the budgets of a new pod."""
         self._pods.put(pod)
         self._enqueue(pod)
 
@@ -98,7 +90,6 @@ class DisruptionController(KeyedController):
         self._enqueue(new)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Enqueues the budgets of a deleted pod."""
         self._pods.remove(pod)
         self._enqueue(pod)
 
@@ -230,7 +221,6 @@ class StaleDisruptionController(KeyedController):
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of pods."""
         informers.add_event_handler(PODS, changed=self.pod_put)
 
     def pod_put(self, pod: Pod) -> None:
@@ -240,7 +230,6 @@ class StaleDisruptionController(KeyedController):
             self.queue.add_after(key_of(pod), seconds)
 
     async def sync(self, key: str) -> None:
-        """Resets the condition of a pod if it is stale."""
         pod = self._pods.get(key)
         now = self._clock.now()
         seconds = seconds_until_stale(pod, now) if pod is not None else None

@@ -80,9 +80,7 @@ class EndpointsController:
         """Subscribes to changes of Endpoints, and to the services reported by `service_pods`."""
         self._service_pods.add_listener(self.queue.add)
         informers.add_event_handler(
-            ENDPOINTS,
-            added=self.endpoints_added,
-            deleted=lambda gone: self.queue.add(key_of(gone)),
+            ENDPOINTS, added=self.endpoints_added, deleted=lambda gone: self.queue.add(key_of(gone))
         )
 
     def endpoints_added(self, found: Endpoints) -> None:
@@ -99,7 +97,6 @@ class EndpointsController:
         await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
-        """Updates the Endpoints of one service."""
         service = self._services.get(key)
         if service is None:
             self._trigger_times.forget(key)
@@ -138,7 +135,6 @@ class EndpointsController:
 
 
 def endpoints_for(service: Service, pods: Iterable[Pod], trigger_time: str | None) -> Endpoints:
-    """The Endpoints of a service."""
     subsets = subsets_for(service, pods)
     kept = truncate_endpoints(subsets)
     annotations = {ANNOTATION: trigger_time} if trigger_time else {}

@@ -103,7 +103,6 @@ class EndpointSliceController(KeyedController):
             self._enqueue(old)
 
     async def sync(self, key: str) -> None:
-        """Updates the slices of one service."""
         service = self._services.get(key)
         if service is None:
             # The garbage collector deletes its slices.
@@ -188,11 +187,9 @@ class EndpointSliceTracker:
         self._generations: dict[str, dict[str, int]] = {}
 
     def written(self, service_key: str, written: EndpointSlice) -> None:
-        """Records a slice this controller created or updated."""
         self._generations.setdefault(service_key, {})[written.metadata.uid] = written.metadata.generation
 
     def deletion_sent(self, service_key: str, deleted: EndpointSlice) -> None:
-        """Records a slice this controller deleted."""
         self._generations.setdefault(service_key, {})[deleted.metadata.uid] = _DELETED
 
     def is_changed(self, service_key: str, seen: EndpointSlice) -> bool:
@@ -215,7 +212,6 @@ class EndpointSliceTracker:
         )
 
     def forget(self, service_key: str) -> None:
-        """Drops a deleted service."""
         self._generations.pop(service_key, None)
 
 

@@ -164,7 +164,6 @@ class _Family:
 
 
 def slice_labels(service: Service) -> dict[str, str]:
-    """The labels of the service's slices."""
     labels = {name: value for name, value in service.metadata.labels.items() if name not in _RESERVED}
     if not has_cluster_ip(service):
         labels[HEADLESS_LABEL] = ""
@@ -209,7 +208,6 @@ def endpoint_for(pod: Pod, node: Node | None, service: Service, family: str) -> 
 
 
 def slice_patch(old: EndpointSlice, new: EndpointSlice, trigger_time: str | None) -> Document:
-    """The merge patch from the old to the new slice."""
     metadata = {"uid": old.metadata.uid, "resourceVersion": old.metadata.resource_version}
     return {
         "metadata": {

@@ -41,12 +41,7 @@ class ServicePods:
         self._listeners: list[Callable[[str], None]] = []
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of services and pods."""
-        informers.add_event_handler(
-            SERVICES,
-            changed=self.service_put,
-            deleted=self.service_deleted,
-        )
+        informers.add_event_handler(SERVICES, changed=self.service_put, deleted=self.service_deleted)
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def add_listener(self, listener: Callable[[str], None]) -> None:
@@ -58,7 +53,6 @@ class ServicePods:
         return self._pods.labelled(service.metadata.namespace, service.spec.selector)
 
     def service_put(self, service: Service) -> None:
-        """Adds or updates a service."""
         if service.spec.selector:
             self._selectors.put(key_of(service), service.spec.selector)
         else:
@@ -66,12 +60,10 @@ class ServicePods:
         self._notify({key_of(service)})
 
     def service_deleted(self, service: Service) -> None:
-        """Removes a service and notifies its listeners."""
         self._selectors.remove(key_of(service))
         self._notify({key_of(service)})
 
     def pod_added(self, pod: Pod) -> None:
-        """Adds a pod and notifies the services that select it."""
         self._pods.put(pod)
         self._notify(self._selecting(pod))
 
@@ -85,7 +77,6 @@ class ServicePods:
             self._notify(self._selecting(old) ^ self._selecting(new))
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Removes a pod and notifies the services that select it."""
         self._pods.remove(pod)
         self._notify(self._selecting(pod))
 
@@ -122,12 +113,10 @@ class TriggerTimeTracker:
         return min(changed, key=nanoseconds, default=None)
 
     def forget(self, key: str) -> None:
-        """Drops a deleted service."""
         self._seen.pop(key, None)
 
 
 def has_cluster_ip(service: Service) -> bool:
-    """Whether the service has a cluster IP."""
     return service.spec.cluster_ip not in ("", HEADLESS)
 
 
@@ -167,7 +156,6 @@ def families_of(service: Service) -> tuple[str, ...]:
 
 
 def addresses_of(pod: Pod, family: str) -> tuple[str, ...]:
-    """The pod's addresses of a family."""
     parsed = (parse_address(one.ip) for one in pod.status.pod_ips)
     known = (unmap_ipv4(one) for one in parsed if one is not None and _family(str(one)) == family)
     return tuple(str(one) for one in known if _is_reachable(str(one)))

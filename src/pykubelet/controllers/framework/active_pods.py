@@ -6,7 +6,7 @@ Upstream: pkg/controller/controller_utils.go, pkg/api/v1/pod/util.go
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 
 from pykubelet.api.generated.core import Pod, PodCondition
 from pykubelet.api.labels import Selector
@@ -19,7 +19,6 @@ _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def is_pod_active(pod: Pod) -> bool:
-    """Whether the pod is neither finished nor being deleted."""
     return not is_terminal(pod.status.phase) and pod.metadata.deletion_timestamp is None
 
 
@@ -35,7 +34,6 @@ def is_claimed(pod: Pod, owner_uid: str, selector: Selector) -> bool:
 
 
 def ready_condition(pod: Pod) -> PodCondition | None:
-    """The Ready condition if its status is True."""
     ready = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
     return ready if ready is not None and ready.status == "True" else None
 
@@ -94,11 +92,8 @@ def ranked_deletion_order(pods: Sequence[Pod], ranks: Sequence[int], now: dateti
 
     With `now`, ages are compared by powers of two, so that the newest pod is not always the victim.
     """
-
-    def compare(left: tuple[Pod, int], right: tuple[Pod, int]) -> int:
-        return compare_ranked(left, right, now)
-
-    return [pod for pod, _ in sorted(zip(pods, ranks, strict=True), key=cmp_to_key(compare))]
+    ranked = sorted(zip(pods, ranks, strict=True), key=cmp_to_key(partial(compare_ranked, now=now)))
+    return [pod for pod, _ in ranked]
 
 
 def compare_ranked(left: tuple[Pod, int], right: tuple[Pod, int], now: datetime | None) -> int:

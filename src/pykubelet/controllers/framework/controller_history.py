@@ -9,6 +9,7 @@ pkg/controller/statefulset/stateful_set_utils.go
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -88,16 +89,13 @@ class ControllerRevisions(Generic[T]):
         return self._written(await self._change(revision, {"revision": number}))
 
     async def label(self, revision: ControllerRevision, label: str, value: str) -> ControllerRevision:
-        """Sets a label on a revision."""
         return await self._change(revision, {"metadata": {"labels": {label: value}}})
 
     async def delete(self, revision: ControllerRevision) -> None:
         """Deletes a revision, which may be gone already."""
         meta = revision.metadata
-        try:
+        with suppress(NotFound):
             await self._client.delete(CONTROLLER_REVISIONS, meta.name, namespace=meta.namespace)
-        except NotFound:
-            return
 
     async def _known(self, owner: T) -> tuple[ControllerRevision, ...]:
         """The owner's revisions and orphans, including those only the server has seen yet."""
@@ -106,11 +104,9 @@ class ControllerRevisions(Generic[T]):
         for name, number in self._unobserved.pop(owner.metadata.uid, {}).items():
             if name in known and known[name].revision >= number:
                 continue
-            try:
+            with suppress(NotFound):
                 fresh = await self._client.get(CONTROLLER_REVISIONS, name, namespace=owner.metadata.namespace)
-            except NotFound:
-                continue
-            known[name] = self._written(fresh)
+                known[name] = self._written(fresh)
         return tuple(known.values())
 
     def _written(self, revision: ControllerRevision) -> ControllerRevision:
@@ -146,7 +142,6 @@ def data_hash(template: PodTemplateSpec, collision_count: int | None = None) -> 
 def new_revision(
     owner: ApiObject, template: PodTemplateSpec, *, number: int, naming: RevisionNaming, collision_count: int | None
 ) -> ControllerRevision:
-    """The revision of an owner's current template."""
     short_hash = naming.hash(template, collision_count)
     metadata = ObjectMeta(
         name=f"{owner.metadata.name[:_MAX_PREFIX]}-{short_hash}",

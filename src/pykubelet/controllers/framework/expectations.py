@@ -23,11 +23,9 @@ class Expectation:
 
     @property
     def fulfilled(self) -> bool:
-        """Whether every expected change has been seen."""
         return self.add <= 0 and self.delete <= 0
 
     def is_expired(self, now_seconds: float) -> bool:
-        """Whether the timeout has passed."""
         return now_seconds - self.since_seconds > EXPECTATIONS_TIMEOUT_SECONDS
 
 
@@ -38,11 +36,9 @@ class Expectations:
         self._by_key: dict[str, Expectation] = {}
 
     def get(self, key: str) -> Expectation | None:
-        """The expectation of a key, if one was set."""
         return self._by_key.get(key)
 
     def set(self, key: str, *, add: int = 0, delete: int = 0, now_seconds: float) -> None:
-        """Replaces the expectation of a key."""
         self._by_key[key] = Expectation(add, delete, now_seconds)
 
     def expect_creations(self, key: str, count: int, *, now_seconds: float) -> None:
@@ -55,13 +51,13 @@ class Expectations:
 
     def raise_(self, key: str, *, add: int = 0, delete: int = 0) -> None:
         """Adds to an existing expectation."""
-        if found := self._by_key.get(key):
-            found.add += add
-            found.delete += delete
+        self.lower(key, add=-add, delete=-delete)
 
     def lower(self, key: str, *, add: int = 0, delete: int = 0) -> None:
         """Subtracts from an existing expectation."""
-        self.raise_(key, add=-add, delete=-delete)
+        if found := self._by_key.get(key):
+            found.add -= add
+            found.delete -= delete
 
     def satisfied(self, key: str, *, now_seconds: float) -> bool:
         """Whether the controller may act: no expectation, all of it seen, or timed out."""
@@ -69,7 +65,6 @@ class Expectations:
         return found is None or found.fulfilled or found.is_expired(now_seconds)
 
     def forget(self, key: str) -> None:
-        """Drops the expectation of a deleted object."""
         self._by_key.pop(key, None)
 
 

@@ -7,9 +7,10 @@ Upstream: pkg/controller/controller_ref_manager.go, pkg/controller/replicaset/re
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -22,7 +23,7 @@ from pykubelet.api.scheme import ApiObject, TypedKind
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.client.indexer import controller_of
 from pykubelet.client.interface import Client, PatchType
-from pykubelet.controllers.framework.pod_control import PodControlInterface
+from pykubelet.controllers.framework.pod_control import AggregateError, PodControlInterface
 
 T = TypeVar("T", bound=ApiObject)
 OwnerT = TypeVar("OwnerT", bound=ApiObject)
@@ -36,14 +37,8 @@ class CannotAdoptError(Exception):
     """The owner may not adopt the object; the message says why."""
 
 
-class ClaimError(Exception):
+class ClaimError(AggregateError):
     """Some objects could not be adopted or released; the others were."""
-
-    def __init__(self, errors: Sequence[Exception]) -> None:
-        self.errors = tuple(errors)
-        # As upstream's Aggregate: each message once, in brackets if there are several.
-        texts = list(dict.fromkeys(str(error) for error in errors))
-        super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 class ClaimAction(Enum):
@@ -97,9 +92,6 @@ class ControllerRefManager(Generic[T]):
         for obj in objects:
             matches = self._selector.matches(obj.metadata.labels) and all(test(obj) for test in filters)
             claim = plan_claim(obj, self._owner, matches=matches)
-            if claim is ClaimAction.OURS:
-                ours.append(obj)
-                continue
             try:
                 if await self._claim(obj, claim):
                     ours.append(obj)
@@ -132,25 +124,18 @@ class ControllerRefManager(Generic[T]):
         """Removes the owner's reference. An object that is gone, replaced or released already is not an error."""
         meta = obj.metadata
         patch = release_patch(meta.uid, [self._owner.metadata.uid], self._finalizers)
-        try:
+        with suppress(NotFound, Invalid):
             await self._patch(meta.namespace, meta.name, patch)
-        except (NotFound, Invalid):
-            return
 
     async def _claim(self, obj: T, claim: ClaimAction) -> bool:
         """Carries out the action; returns whether the owner controls the object now."""
-        match claim:
-            case ClaimAction.ADOPT:
-                try:
-                    await self.adopt(obj)
-                except NotFound:
-                    return False
+        if claim is ClaimAction.RELEASE:
+            await self.release(obj)
+        elif claim is ClaimAction.ADOPT:
+            with suppress(NotFound):
+                await self.adopt(obj)
                 return True
-            case ClaimAction.RELEASE:
-                await self.release(obj)
-                return False
-            case _:
-                return claim is ClaimAction.OURS
+        return claim is ClaimAction.OURS
 
 
 def ref_manager(
@@ -177,34 +162,28 @@ class PodControllerRefManager(ControllerRefManager[Pod]):
         can_adopt: Callable[[], Awaitable[None]],
         finalizers: Sequence[str] = (),
     ) -> None:
-        super().__init__(
-            patch=pod_control.patch_pod, owner=owner, selector=selector, can_adopt=can_adopt, finalizers=finalizers
-        )
+        patch = pod_control.patch_pod
+        super().__init__(patch=patch, owner=owner, selector=selector, can_adopt=can_adopt, finalizers=finalizers)
 
     async def claim_pods(self, pods: Iterable[Pod], *filters: Callable[[Pod], bool]) -> ClaimedPods:
         """Adopts orphans that match the selector and all filters, releases owned pods that do not."""
         return ClaimedPods(*await self.claim(pods, *filters))
 
     async def adopt_pod(self, pod: Pod) -> None:
-        """Makes the owner the pod's controller."""
         await self.adopt(pod)
 
     async def release_pod(self, pod: Pod) -> None:
-        """Removes the owner's reference from the pod."""
         await self.release(pod)
 
 
 def explicit(value: msgspec.Struct) -> Document:
     """Every field of a Struct, null where its document has none: a merge patch that sets exactly these values."""
-    document = to_document(value)
-    fields = msgspec.structs.fields(value)
-    return {
-        field.encode_name: _explicit(getattr(value, field.name), document.get(field.encode_name)) for field in fields
-    }
-
-
-def _explicit(value: Any, document: Any) -> Any:
-    return explicit(value) if isinstance(value, msgspec.Struct) else document
+    found: Document = to_document(value)
+    document: Document = {}
+    for field in msgspec.structs.fields(value):
+        part, name = getattr(value, field.name), field.encode_name
+        document[name] = explicit(part) if isinstance(part, msgspec.Struct) else found.get(name)
+    return document
 
 
 async def patch_status(
@@ -262,7 +241,6 @@ async def _patch(
 
 
 def new_controller_ref(owner: ApiObject) -> OwnerReference:
-    """The owner reference that makes `owner` the controller."""
     return OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,

@@ -11,7 +11,8 @@ staging/src/k8s.io/apimachinery/pkg/util/errors/errors.go
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
@@ -59,7 +60,7 @@ class PodControlInterface(Protocol):
 
 
 class AggregateError(Exception):
-    """Several errors; each message appears once."""
+    """Several errors; each message appears once, in brackets if there are several (upstream: Aggregate)."""
 
     def __init__(self, errors: Sequence[Exception]) -> None:
         self.errors = tuple(errors)
@@ -99,15 +100,8 @@ class PodControl:
             pod = msgspec.structs.replace(pod, metadata=metadata)
         return await self._create(namespace, pod, owner)
 
-    async def create_pods_with_controller_ref(
-        self,
-        namespace: str,
-        template: PodTemplateSpec,
-        owner: ApiObject,
-        controller_ref: OwnerReference | None,
-    ) -> Pod:
-        """Same as `create_pods`, which has required the reference since upstream merged the two."""
-        return await self.create_pods(namespace, template, owner, controller_ref)
+    create_pods_with_controller_ref = create_pods
+    """`create_pods` has required the reference since upstream merged the two."""
 
     async def create_pods_on_node(
         self,
@@ -157,6 +151,16 @@ class PodControl:
 
     def _record_event(self, owner: ApiObject, event_type: str, reason: str, message: str) -> None:
         self._recorder.event(reference_to(owner), event_type, reason, message)
+
+
+@contextmanager
+def terminating_namespace_ignored() -> Iterator[None]:
+    """Suppresses the error of a terminating namespace: nothing can be created there, and nothing needs to be."""
+    try:
+        yield
+    except ApiError as error:
+        if not error.has_cause(NAMESPACE_TERMINATING):
+            raise
 
 
 async def attempt_all(calls: Iterable[Coroutine[Any, Any, None]]) -> list[Exception | None]:

@@ -44,17 +44,14 @@ class WorkQueueTimes:
         self._taken: dict[str, float] = {}
 
     def added(self, key: str, now: float) -> None:
-        """Records that a key was enqueued."""
         self.adds += 1
         self._added[key] = now
 
     def taken(self, key: str, now: float) -> None:
-        """Records that the sync of a key began."""
         self.waited.observe(now - self._added.pop(key, now))
         self._taken[key] = now
 
     def done(self, key: str, now: float) -> None:
-        """Records that the sync of a key ended."""
         self.worked.observe(now - self._taken.pop(key, now))
 
     def under_way(self, now: float) -> Iterable[float]:

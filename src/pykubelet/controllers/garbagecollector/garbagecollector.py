@@ -134,15 +134,12 @@ class GarbageCollector:
             ready.set()
 
     def observed(self, identity: ObjectIdentity, metadata: PartialMeta) -> None:
-        """Handles an object seen by a monitor."""
         self._enqueue(self._graph.observed(identity, metadata))
 
     def deleted(self, uid: str) -> None:
-        """Handles a deletion seen by a monitor."""
         self._enqueue(self._graph.deleted(uid))
 
     def unfollowed(self, uid: str) -> None:
-        """Handles the end of a monitor."""
         self._enqueue(self._graph.unfollowed(uid))
 
     def _enqueue(self, changes: GraphChanges) -> None:
@@ -260,7 +257,6 @@ class GraphBuilderMonitors:
         self._changed = asyncio.Event()
 
     def resource_of(self, api_version: str, kind: str) -> Resource | None:
-        """The resource of a kind."""
         return self._kinds.get((api_version, kind))
 
     async def run(self, ready: asyncio.Event) -> None:

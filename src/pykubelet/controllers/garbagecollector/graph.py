@@ -65,7 +65,6 @@ class GraphNode:
         return self.waiting_blockers == len(self.blockers)
 
     def add_blocker(self, node: "GraphNode") -> None:
-        """Adds a dependent that must go first."""
         if node.identity.uid not in self.blockers:
             self.blockers[node.identity.uid] = node
             self.recount(node, +1)
@@ -106,7 +105,6 @@ class GraphChanges:
     """Objects that reference an owner in another namespace, which is invalid."""
 
     def add_to_examine(self, nodes: Iterable[GraphNode]) -> None:
-        """Adds objects to examine."""
         self.examine.update((node.identity.uid, None) for node in nodes)
 
 
@@ -124,7 +122,6 @@ class OwnerGraph:
         return self._nodes.get(uid)
 
     def observed(self, identity: ObjectIdentity, metadata: PartialMeta) -> GraphChanges:
-        """Adds or updates an object."""
         changes = GraphChanges()
         node = self._nodes.get(identity.uid)
         if node is None:
@@ -256,7 +253,6 @@ class OwnerGraph:
             owner.recount(node, +1)
 
     def _leave(self, node: GraphNode, reference: OwnerReference, changes: GraphChanges) -> None:
-        """Removes the node from an owner's dependents."""
         owner = self._nodes.get(reference.uid)
         if owner is None:
             return
@@ -299,7 +295,6 @@ class AbsentOwnerCache:
 
 
 def identity_of(resource: Resource, namespace: str, name: str, uid: str) -> ObjectIdentity:
-    """The identity of an object of a resource."""
     return ObjectIdentity(resource.kind, resource.api_version, namespace, name, uid)
 
 

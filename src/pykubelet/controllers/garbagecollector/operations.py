@@ -1,4 +1,4 @@
-"""Decides what happens to an object that may be garbage, and reads, deletes and patches it on the server.
+"""Decides what happens to a possibly orphaned object, and reads, deletes and patches it.
 
 Only a NotFound that names the object proves its absence; the kind itself may not be served. Built-in kinds take
 strategic merge patches, which change one reference and leave the rest; custom resources take only merge patches, which

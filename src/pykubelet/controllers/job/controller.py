@@ -24,12 +24,7 @@ from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of, key_o
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
-from pykubelet.controllers.framework.ownership import (
-    PodControllerRefManager,
-    explicit,
-    may_adopt,
-    patch_status,
-)
+from pykubelet.controllers.framework.ownership import PodControllerRefManager, explicit, may_adopt, patch_status
 from pykubelet.controllers.framework.pod_control import PodControlInterface
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.job.pods import JobPodControl, plan_pods
@@ -94,7 +89,6 @@ class JobController(KeyedController):
         self.queue = self.events.queue
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of jobs and pods."""
         self.events.listen(informers)
 
     async def sync(self, key: str) -> None:
@@ -258,12 +252,10 @@ class JobEventHandlers:
         self.queue = WorkQueue(_RETRY)
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of jobs and pods."""
         informers.add_event_handler(JOBS, added=self.job_added, updated=self.job_updated, deleted=self.job_deleted)
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def job_added(self, job: Job) -> None:
-        """Enqueues the new job."""
         self.queue.add(key_of(job))
 
     def job_updated(self, old: Job, new: Job) -> None:
@@ -321,7 +313,6 @@ class JobEventHandlers:
             self._enqueue(job)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Counts the deletion and enqueues the pod's job."""
         self._pod_terminating(pod, is_gone=True)
 
     def _pod_terminating(self, pod: Pod, *, is_gone: bool) -> None:
@@ -343,7 +334,6 @@ class JobEventHandlers:
         self.queue.add_after(key_of(job), POD_BATCH_SECONDS)
 
     def _enqueue_selecting(self, pod: Pod) -> None:
-        """Enqueues every job that may adopt an orphan."""
         for job in self._jobs.selecting(pod, lambda one: one.spec.selector):
             self._enqueue(job)
 

@@ -24,7 +24,6 @@ class IndexSet:
 
     @property
     def total(self) -> int:
-        """The number of indexes."""
         return sum(last - first + 1 for first, last in self.ranges)
 
     def __contains__(self, index: object) -> bool:
@@ -40,7 +39,6 @@ class IndexSet:
         return ",".join(_shown(first, last) for first, last in self.ranges)
 
     def common(self, other: "IndexSet") -> int:
-        """The number of indexes in both sets."""
         ours, theirs, total = 0, 0, 0
         while ours < len(self.ranges) and theirs < len(other.ranges):
             (first, last), (other_first, other_last) = self.ranges[ours], other.ranges[theirs]
@@ -64,7 +62,6 @@ class IndexSet:
 
 
 def index_set(indexes: Iterable[int]) -> IndexSet:
-    """Builds the set of these indexes."""
     return _joined(sorted((index, index) for index in indexes))
 
 

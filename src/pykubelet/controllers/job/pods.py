@@ -14,7 +14,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from pykubelet.aio.clock import Clock
-from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.batch import Job
 from pykubelet.api.generated.core import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodTemplateSpec
 from pykubelet.client.indexer import key_of
@@ -22,10 +22,10 @@ from pykubelet.controllers.framework.active_pods import deletion_order, is_pod_t
 from pykubelet.controllers.framework.expectations import CountingExpectations
 from pykubelet.controllers.framework.ownership import new_controller_ref
 from pykubelet.controllers.framework.pod_control import (
-    NAMESPACE_TERMINATING,
     PodControlInterface,
     attempt_all,
     slow_start_batch,
+    terminating_namespace_ignored,
 )
 from pykubelet.controllers.job.indexes import IndexSet, index_set
 from pykubelet.controllers.job.policies import FailureRecord, finished_at, remaining_seconds
@@ -98,12 +98,8 @@ class JobPodControl:
             if (index := next(left)) is not None:
                 template = with_index(plain, job, index, to_replace.get(index))
                 prefix = index_prefix(job.metadata.name, index)
-            try:
+            with terminating_namespace_ignored():
                 await self._pod_control.create_pods(namespace, template, job, reference, generate_name=prefix)
-            except ApiError as error:
-                # In a terminating namespace nothing can be created, and nothing needs to be.
-                if not error.has_cause(NAMESPACE_TERMINATING):
-                    raise
 
         created, error = await slow_start_batch(count, create_one)
         self.expectations.lower(key, add=count - created)
@@ -153,7 +149,6 @@ class JobPodControl:
         return frozenset(released), first
 
     def forget(self, key: str) -> None:
-        """Drops a deleted job."""
         self.failures.pop(key, None)
         self.expectations.forget(key)
         self.removals.forget(key)
@@ -178,7 +173,6 @@ class FinalizerRemovals:
         self._by_key.get(key, set()).discard(uid)
 
     def forget(self, key: str) -> None:
-        """Drops a deleted job."""
         self._by_key.pop(key, None)
 
 
@@ -222,7 +216,6 @@ def _with_variable(container: Container) -> Container:
 
 
 def wanted_active(job: Job, active: int, succeeded: int) -> int:
-    """How many pods should be active now."""
     parallelism = _PARALLELISM if job.spec.parallelism is None else job.spec.parallelism
     if job.spec.completions is None:
         return active if succeeded > 0 else parallelism

@@ -1,4 +1,4 @@
-"""The status of a Job: which pods count, how far each index has come, conditions, and whether the job ends.
+"""The status of a Job: pod counts, progress of its indexes, conditions and how it ends.
 
 A job ends in two steps: an interim condition (SuccessCriteriaMet, FailureTarget) says how it will end; the terminal one
 (Complete, Failed) follows once every pod is counted and gone. A failed pod of an index that will be replaced keeps its
@@ -80,7 +80,6 @@ def is_suspended(job: Job) -> bool:
 
 
 def is_indexed(job: Job) -> bool:
-    """Whether the job has completion mode Indexed."""
     return job.spec.completion_mode == "Indexed"
 
 
@@ -219,7 +218,6 @@ def new_condition(type: str, status: str, reason: str, message: str, now: dateti
 
 
 def find_condition(conditions: Iterable[JobCondition], type: str) -> JobCondition | None:
-    """The condition of this type, if present."""
     return next((condition for condition in conditions if condition.type == type), None)
 
 
@@ -243,7 +241,6 @@ def with_condition(conditions: tuple[JobCondition, ...], wanted: JobCondition) -
 
 
 def is_finished(job: Job) -> bool:
-    """Whether the job is Complete or Failed."""
     return any(c.type in (COMPLETE, FAILED) and c.status == "True" for c in job.status.conditions)
 
 

@@ -1,4 +1,4 @@
-"""Counts finished pods exactly once, whatever crashes in between, and releases pods that lost their job.
+"""Counts finished pods exactly once, even after crashes, and releases pods without a job.
 
 Three repeatable steps: a finished pod is recorded in the status, then loses its finalizer, and only a recorded pod
 without finalizer moves into the counters. While the finalizer is there the pod cannot vanish uncounted. Pods whose job

@@ -1,4 +1,4 @@
-"""Applies manifests on disk: objects are applied when their file is edited, deleted when it is removed.
+"""Applies manifests on disk: edited files are applied, the objects of removed files deleted.
 
 Pods are left to the node. Each pass compares the files with the objects on the server that carry our label, and does
 what is missing; a pass runs when files change, with backoff while something fails, and at every periodic rescan. An
@@ -325,19 +325,16 @@ def _inode(view: PathView[ManifestDocument]) -> int:
 
 
 def apply_failure(one: DesiredObject, error: ApiError) -> ApplyFailure:
-    """The server rejected a document."""
     may_pass = _may_pass(error) or isinstance(error, NotFound) or error.has_cause("NamespaceTerminating")
     return ApplyFailure(one.mark.file, str(one.identity), _error_text(one.document, error), may_pass)
 
 
 def delete_failure(each: AppliedObject, error: ApiError) -> ApplyFailure:
-    """The server did not delete an object."""
     text = f"{each.identity} is not deleted: {error.message}"
     return ApplyFailure(each.mark.file, str(each.identity), text, _may_pass(error))
 
 
 def unknown_kind_failure(document: ManifestDocument) -> ApplyFailure:
-    """The kind of a document is not served."""
     item = document.item
     message = f"the server has no kind {item.kind} of {item.api_version}: create its CustomResourceDefinition"
     text = str(DocumentProblem(message, line=item.line))
@@ -345,7 +342,6 @@ def unknown_kind_failure(document: ManifestDocument) -> ApplyFailure:
 
 
 def still_deleting_failure(one: DesiredObject) -> ApplyFailure:
-    """The object of a document is being deleted."""
     message = f"{one.identity} is being deleted and will be created again afterwards"
     text = str(DocumentProblem(message, line=one.document.item.line))
     return ApplyFailure(one.mark.file, str(one.identity), text, may_pass=True)

@@ -164,7 +164,6 @@ def kinds_of(resources: Iterable[Resource]) -> Kinds:
 
 
 def resolve_kinds(found: FoundManifests[ManifestDocument], kinds: Kinds) -> DesiredObjects:
-    """Finds the resource of each document."""
     folders = {file: view.folder for view in reversed(found.views) for file in view.files}
     files: dict[str, FileReading[DesiredObject]] = {}
     unknown: list[ManifestDocument] = []

@@ -1,1 +1,1 @@
-"""The namespace controller: empties and finalizes deleted namespaces, for API servers that do not do so themselves."""
+"""The namespace controller: empties and finalizes deleted namespaces."""

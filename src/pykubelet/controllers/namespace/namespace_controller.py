@@ -97,21 +97,14 @@ class NamespaceController(KeyedController):
         self.queue = WorkQueue(RETRY)
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of namespaces and to deletions of pods."""
-        informers.add_event_handler(
-            NAMESPACES,
-            changed=self.namespace_seen,
-            deleted=self.namespace_deleted,
-        )
+        informers.add_event_handler(NAMESPACES, changed=self.namespace_seen, deleted=self.namespace_deleted)
         informers.add_event_handler(PODS, deleted=self.pod_deleted)
 
     def namespace_seen(self, namespace: Namespace) -> None:
-        """Enqueues a namespace that is being deleted."""
         if namespace.metadata.deletion_timestamp is not None:
             self.queue.add_after(namespace.metadata.name, SETTLE_SECONDS)
 
     def namespace_deleted(self, namespace: Namespace) -> None:
-        """Forgets a deleted namespace."""
         self._emptied.discard(namespace.metadata.name)
 
     def pod_deleted(self, pod: Pod) -> None:
@@ -150,7 +143,6 @@ class NamespaceController(KeyedController):
         return None
 
     async def _update_conditions(self, namespace: Document, found: DeletionPass) -> Document:
-        """Updates the conditions; returns the namespace."""
         patch = status_patch(namespace, found, self._clock.now())
         if patch is None:
             return namespace

@@ -62,12 +62,10 @@ class EvictionPolicy(Enum):
 
 
 def ready_of(node: Node) -> NodeCondition | None:
-    """The Ready condition, if the node has one."""
     return next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the Ready condition is True."""
     ready = ready_of(node)
     return ready is not None and ready.status == "True"
 

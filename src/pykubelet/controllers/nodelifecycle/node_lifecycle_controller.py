@@ -97,7 +97,6 @@ class NodeLifecycleController:
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated)
 
     def node_added(self, node: Node) -> None:
-        """Registers a node and enqueues it for tainting."""
         name = node.metadata.name
         self._nodes[name] = node
         self._record_event(node, "RegisteredNode", f"Registered Node {name} in Controller")
@@ -119,7 +118,6 @@ class NodeLifecycleController:
                 self.mark_queue.add(pod_label(pod))
 
     def node_deleted(self, node: Node) -> None:
-        """Removes a deleted node."""
         name = node.metadata.name
         self._nodes.pop(name, None)
         self._health.pop(name, None)
@@ -132,7 +130,6 @@ class NodeLifecycleController:
             self.mark_queue.add(pod_label(pod))
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
-        """Enqueues a pod that was bound to a node."""
         if old.spec.node_name != new.spec.node_name:
             self.pod_added(new)
 
@@ -145,7 +142,6 @@ class NodeLifecycleController:
                 await self._changed.wait()
 
     async def taint_next(self) -> None:
-        """Waits for a changed node and updates its taints."""
         await self.taint_queue.process_next(self.sync_taints)
 
     async def mark_next(self) -> None:

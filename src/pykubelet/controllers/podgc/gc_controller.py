@@ -62,16 +62,13 @@ class PodGCController:
             self._terminating[pod_label(pod)] = pod
 
     def pod_gone(self, pod: Pod) -> None:
-        """Removes a deleted pod."""
         self._terminated.pop(pod_label(pod), None)
         self._terminating.pop(pod_label(pod), None)
 
     def node_changed(self, node: Node) -> None:
-        """Adds or updates a node."""
         self._nodes[node.metadata.name] = node
 
     def node_gone(self, node: Node) -> None:
-        """Removes a deleted node."""
         self._nodes.pop(node.metadata.name, None)
 
     async def process_next(self) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
-from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.labels import Selector, SelectorError, selector_from_labels, selector_from_object
@@ -42,10 +42,10 @@ from pykubelet.controllers.framework.ownership import (
     store_status,
 )
 from pykubelet.controllers.framework.pod_control import (
-    NAMESPACE_TERMINATING,
     PodControlInterface,
     attempt_all,
     slow_start_batch,
+    terminating_namespace_ignored,
 )
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
@@ -77,14 +77,12 @@ class ReplicaSetController(KeyedController):
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of ReplicaSets and pods."""
         informers.add_event_handler(
             REPLICA_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
         )
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def set_added(self, replica_set: ReplicaSet) -> None:
-        """Enqueues the new set."""
         self.queue.add(key_of(replica_set))
 
     def set_updated(self, old: ReplicaSet, new: ReplicaSet) -> None:
@@ -192,12 +190,8 @@ class ReplicaSetController(KeyedController):
         self._expectations.expect_creations(key, count, now_seconds=self._clock.monotonic())
 
         async def create() -> None:
-            try:
+            with terminating_namespace_ignored():
                 await self._pod_control.create_pods(namespace, replica_set.spec.template, replica_set, reference)
-            except ApiError as error:
-                # In a terminating namespace nothing can be created, and nothing needs to be.
-                if not error.has_cause(NAMESPACE_TERMINATING):
-                    raise
 
         created, error = await slow_start_batch(count, create)
         self._expectations.lower(key, add=count - created)
@@ -251,7 +245,6 @@ class ReplicaSetController(KeyedController):
         self.queue.add_batched(key_of(replica_set), self._pods.count_of_owner(replica_set))
 
     def _enqueue_selecting(self, pod: Pod) -> None:
-        """Enqueues every set that may adopt an orphan."""
         for replica_set in self._sets.selecting(pod, lambda one: one.spec.selector):
             self.queue.add(key_of(replica_set))
 
@@ -278,12 +271,7 @@ def pods_to_delete(pods: Sequence[Pod], related: Iterable[Pod], count: int, now:
 
 
 def compute_status(
-    replica_set: ReplicaSet,
-    active: Sequence[Pod],
-    *,
-    terminating: int | None,
-    failure: str | None,
-    now: datetime,
+    replica_set: ReplicaSet, active: Sequence[Pod], *, terminating: int | None, failure: str | None, now: datetime
 ) -> ReplicaSetStatus:
     """The new status; `failure` is the error of creating or deleting pods, if any.
 

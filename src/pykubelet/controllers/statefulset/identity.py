@@ -50,13 +50,11 @@ def wanted_replicas(stateful_set: StatefulSet) -> int:
 
 
 def ordinals(stateful_set: StatefulSet) -> range:
-    """The ordinals of the desired pods."""
     start = stateful_set.spec.ordinals.start if stateful_set.spec.ordinals is not None else 0
     return range(start, start + wanted_replicas(stateful_set))
 
 
 def pod_name(stateful_set: StatefulSet, ordinal: int) -> str:
-    """The name of the pod with this ordinal."""
     return f"{stateful_set.metadata.name}-{ordinal}"
 
 
@@ -81,7 +79,6 @@ def new_pod(stateful_set: StatefulSet, template: PodTemplateSpec, ordinal: int, 
 
 
 def identity_labels(name: str, ordinal: int) -> dict[str, str]:
-    """The pod-name and pod-index labels."""
     return {POD_NAME_LABEL: name, POD_INDEX_LABEL: str(ordinal)}
 
 

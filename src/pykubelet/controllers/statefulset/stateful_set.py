@@ -94,18 +94,13 @@ class StatefulSetController(KeyedController):
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of sets and pods, and to deletions of claims."""
         informers.add_event_handler(STATEFUL_SETS, changed=self.set_changed, deleted=self.set_changed)
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
-        informers.add_event_handler(
-            PERSISTENT_VOLUME_CLAIMS,
-            deleted=self.claim_deleted,
-        )
+        informers.add_event_handler(PERSISTENT_VOLUME_CLAIMS, deleted=self.claim_deleted)
         # Only read, without event handlers.
         informers.objects(CONTROLLER_REVISIONS)
 
     def set_changed(self, stateful_set: StatefulSet) -> None:
-        """Enqueues a new, changed or deleted set."""
         self.queue.add(key_of(stateful_set))
 
     def pod_added(self, pod: Pod) -> None:
@@ -264,7 +259,6 @@ class StatefulSetHistory:
         self._revisions = ControllerRevisions(client=client, kind=STATEFUL_SETS, revisions=revisions)
 
     async def claim(self, stateful_set: StatefulSet, selector: Selector) -> tuple[ControllerRevision, ...]:
-        """The set's revisions, sorted."""
         return await self._revisions.claim(stateful_set, selector)
 
     async def set_revisions(
@@ -343,7 +337,6 @@ def _completed(stateful_set: StatefulSet, status: StatefulSetStatus) -> Stateful
 
 
 def stateful_set_informers(informers: Informers) -> StatefulSetInformers:
-    """The indexes of shared informers."""
     return StatefulSetInformers(
         sets=informers.objects(STATEFUL_SETS),
         pods=informers.pods,

@@ -71,12 +71,10 @@ class StatefulSetState:
 
 
 def is_parallel(stateful_set: StatefulSet) -> bool:
-    """Whether the pod management policy is Parallel."""
     return stateful_set.spec.pod_management_policy == _PARALLEL
 
 
 def is_running_and_ready(pod: Pod) -> bool:
-    """Whether the pod is running and its Ready condition is True."""
     return pod.status.phase == "Running" and ready_condition(pod) is not None
 
 
@@ -172,14 +170,12 @@ def _pod_to_update(state: StatefulSetState, replicas: Sequence[Pod | None]) -> P
 
 
 def _claims(state: StatefulSetState, pod: Pod) -> list[PersistentVolumeClaim]:
-    """The existing claims of a pod."""
     wanted = claims_of(state.stateful_set, pod)
     found = (state.claim(f"{claim.metadata.namespace}/{claim.metadata.name}") for claim in wanted)
     return [claim for claim in found if claim is not None]
 
 
 def _lacks_claims(state: StatefulSetState, pod: Pod) -> bool:
-    """Whether a claim of the pod does not exist."""
     return len(_claims(state, pod)) < len(state.stateful_set.spec.volume_claim_templates)
 
 

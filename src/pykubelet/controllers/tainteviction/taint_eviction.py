@@ -42,13 +42,7 @@ class TaintEvictionController(KeyedController):
     """Deletes pods when their time on a tainted node has expired."""
 
     def __init__(
-        self,
-        *,
-        client: Writer,
-        recorder: EventRecorder,
-        pods: PodIndex,
-        pods_by_node: PodsByNode,
-        clock: Clock,
+        self, *, client: Writer, recorder: EventRecorder, pods: PodIndex, pods_by_node: PodsByNode, clock: Clock
     ) -> None:
         """`recorder` records as SOURCE; `pods` is the informers' index."""
         self._client, self._recorder, self._clock = client, recorder, clock
@@ -79,7 +73,6 @@ class TaintEvictionController(KeyedController):
         self._nodes.pop(node.metadata.name, None)
 
     def pod_added(self, pod: Pod) -> None:
-        """Schedules the eviction of a pod on a tainted node."""
         if pod.spec.node_name in self._nodes:
             self._schedule(pod)
 
@@ -92,7 +85,6 @@ class TaintEvictionController(KeyedController):
             self.pod_added(new)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Cancels the eviction of a deleted pod."""
         self._evictions.pop(pod_label(pod), None)
 
     async def sync(self, key: str) -> None:
@@ -143,7 +135,6 @@ class TaintEvictionController(KeyedController):
 
 
 def evicting_taints(node: Node) -> tuple[Taint, ...]:
-    """The NoExecute taints of a node."""
     return tuple(taint for taint in node.spec.taints if taint.effect == "NoExecute")
 
 

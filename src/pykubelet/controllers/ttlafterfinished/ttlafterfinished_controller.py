@@ -28,11 +28,9 @@ class TtlAfterFinishedController(KeyedController):
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of jobs."""
         informers.add_event_handler(JOBS, changed=self.job_changed)
 
     def job_changed(self, job: Job) -> None:
-        """Enqueues a job that will expire."""
         if expires_at(job) is not None:
             self.queue.add(key_of(job))
 
