@@ -21,7 +21,6 @@ from pykubelet.cli.printers.describe.report import (
     UNSET,
     DescribedObject,
     Report,
-    add_events,
     go_bool,
     pairs,
     part,
@@ -38,7 +37,7 @@ from pykubelet.cli.printers.describe.workloads import (
 
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 _ACRONYMS = frozenset({"API", "URL", "UID", "OSB", "GUID"})
-_TOLD = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})
+_SHOWN_FIRST = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})
 _ROLE = "node-role.kubernetes.io/"
 _OLD_ROLE = "kubernetes.io/role"
 _SYSTEM = (
@@ -61,17 +60,12 @@ _MOST_ENDPOINTS = 3
 _PADDING = 2
 
 
-def describe_generic(subject: DescribedObject) -> str:
+def describe_generic(report: Report, subject: DescribedObject) -> None:
     """Describe an object of a kind without its own describer."""
-    report, metadata = Report(), subject.metadata
-    report.field("Name", metadata["name"])
-    report.field("Namespace", metadata.get("namespace", ""))
-    report.labels("Labels", metadata.get("labels"))
-    report.annotations("Annotations", metadata.get("annotations"))
-    rest = {key: value for key, value in metadata.items() if key not in _TOLD}
+    metadata = subject.metadata
+    report.identity(metadata)
+    rest = {key: value for key, value in metadata.items() if key not in _SHOWN_FIRST}
     _add_fields(report, {**subject.object, "metadata": rest}, 0)
-    add_events(report, subject)
-    return report.text
 
 
 def _add_fields(report: Report, fields: Document, level: int) -> None:
@@ -103,8 +97,8 @@ def _text(value: Any) -> str:
     return go_bool(value) if isinstance(value, bool) else str(value)
 
 
-def describe_node(subject: DescribedObject) -> str:
-    report, spec, status, metadata = Report(), subject.spec, subject.status, subject.metadata
+def describe_node(report: Report, subject: DescribedObject) -> None:
+    spec, status, metadata = subject.spec, subject.status, subject.metadata
     report.field("Name", metadata["name"])
     report.field("Roles", ",".join(_roles(metadata.get("labels") or {})) or NONE)
     report.labels("Labels", metadata.get("labels"))
@@ -133,8 +127,6 @@ def describe_node(subject: DescribedObject) -> str:
         report.field("Pods", "not authorized")
     else:
         _add_pods(report, subject)
-    add_events(report, subject)
-    return report.text
 
 
 def _roles(labels: Mapping[str, str]) -> list[str]:
@@ -167,8 +159,7 @@ def _add_conditions(report: Report, conditions: Sequence[Document]) -> None:
     if not conditions:
         return
     report.line("Conditions:")
-    report.line("Type\tStatus\tLastHeartbeatTime\tLastTransitionTime\tReason\tMessage", 1)
-    report.line("----\t------\t-----------------\t------------------\t------\t-------", 1)
+    report.columns("Type\tStatus\tLastHeartbeatTime\tLastTransitionTime\tReason\tMessage")
     for one in conditions:
         times = " \t".join(when(one.get(key) or "0001-01-01T00:00:00Z") for key in _TIMES)
         words = f"{one.get('reason', '')} \t{one.get('message', '')}"
@@ -183,8 +174,7 @@ def _add_pods(report: Report, subject: DescribedObject) -> None:
         for name, text in (status.get("allocatable") or status.get("capacity") or {}).items()
     }
     report.field("Non-terminated Pods", f"({len(pods)} in total)")
-    report.line("Namespace\tName\t\tCPU Requests\tCPU Limits\tMemory Requests\tMemory Limits\tAge", 1)
-    report.line("---------\t----\t\t------------\t----------\t---------------\t-------------\t---", 1)
+    report.columns("Namespace\tName\t\tCPU Requests\tCPU Limits\tMemory Requests\tMemory Limits\tAge")
     totals: dict[str, dict[str, Quantity]] = {"requests": {}, "limits": {}}
     for pod in pods:
         taken = {which: _taken(pod, which) for which in totals}
@@ -198,8 +188,7 @@ def _add_pods(report: Report, subject: DescribedObject) -> None:
         report.line("\t".join([metadata.get("namespace", ""), metadata["name"], "", *cells, age]), 1)
     report.line("Allocated resources:")
     report.line("(Total limits may be over 100 percent, i.e., overcommitted.)", 1)
-    report.line("Resource\tRequests\tLimits", 1)
-    report.line("--------\t--------\t------", 1)
+    report.columns("Resource\tRequests\tLimits")
     huge = sorted(name for name in room if name.startswith("hugepages-"))
     for name in (*_STANDARD, *huge):
         report.line("\t".join([name, *(_share(totals[which], name, room) for which in totals)]), 1)
@@ -223,9 +212,9 @@ def _share(taken: Amounts, name: str, room: Amounts) -> str:
     return f"{amount} ({part_of}%)"
 
 
-def describe_service(subject: DescribedObject) -> str:
-    report, spec = Report(), subject.spec
-    _add_names(report, subject)
+def describe_service(report: Report, subject: DescribedObject) -> None:
+    spec = subject.spec
+    report.identity(subject.metadata)
     report.field("Selector", pairs(spec.get("selector")))
     report.field("Type", spec.get("type", ""))
     report.some("IP Family Policy", spec.get("ipFamilyPolicy"))
@@ -244,8 +233,6 @@ def describe_service(subject: DescribedObject) -> str:
     report.some("Internal Traffic Policy", spec.get("internalTrafficPolicy"))
     report.some("HealthCheck NodePort", spec.get("healthCheckNodePort"))
     report.some("LoadBalancer Source Ranges", ",".join(spec.get("loadBalancerSourceRanges") or ()))
-    add_events(report, subject)
-    return report.text
 
 
 def _add_port(report: Report, port: Document, slices: Sequence[Document]) -> None:
@@ -274,36 +261,30 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def describe_config_map(subject: DescribedObject) -> str:
-    report = Report()
-    _add_names(report, subject)
-    _add_title(report, "Data")
+def describe_config_map(report: Report, subject: DescribedObject) -> None:
+    report.identity(subject.metadata)
+    report.title("Data")
     for key, value in sorted((subject.object.get("data") or {}).items()):
         for line in (f"{key}:", "----", *str(value).split("\n"), ""):
             # A tab in a value must not start a column.
             report.line(line.replace("\t", "    "))
-    _add_title(report, "BinaryData")
+    report.title("BinaryData")
     for key, value in sorted((subject.object.get("binaryData") or {}).items()):
         report.line(f"{key}: {_size(value)} bytes")
     report.line()
-    add_events(report, subject)
-    return report.text
 
 
-def describe_secret(subject: DescribedObject) -> str:
+def describe_secret(report: Report, subject: DescribedObject) -> None:
     """Describe a secret, without its values."""
-    report = Report()
-    _add_names(report, subject)
+    report.identity(subject.metadata)
     report.line()
     report.field("Type", subject.object.get("type", ""))
-    _add_title(report, "Data")
+    report.title("Data")
     for key, value in sorted((subject.object.get("data") or {}).items()):
         report.field(key, f"{_size(value)} bytes")
-    return report.text
 
 
-def describe_namespace(subject: DescribedObject) -> str:
-    report = Report()
+def describe_namespace(report: Report, subject: DescribedObject) -> None:
     report.field("Name", subject.metadata["name"])
     report.labels("Labels", subject.metadata.get("labels"))
     report.annotations("Annotations", subject.metadata.get("annotations"))
@@ -311,8 +292,7 @@ def describe_namespace(subject: DescribedObject) -> str:
     conditions = subject.status.get("conditions") or ()
     if conditions:
         report.line("Conditions:")
-        report.line("Type\tLastTransitionTime\tReason\tMessage", 1)
-        report.line("----\t------------------\t------\t-------", 1)
+        report.columns("Type\tLastTransitionTime\tReason\tMessage")
     for one in conditions:
         words = f"{one.get('lastTransitionTime', '')}\t{one.get('reason', '')}\t{one.get('message', '')}"
         report.line(f"{one['type']}\t{words}", 1)
@@ -331,20 +311,6 @@ def describe_namespace(subject: DescribedObject) -> str:
     report.line("Limit Ranges" if limits else "No LimitRange resource.")
     for one in limits:
         report.line(f"Name:\t{one['metadata']['name']}", 1)
-    return report.text
-
-
-def _add_names(report: Report, subject: DescribedObject) -> None:
-    report.field("Name", subject.metadata["name"])
-    report.field("Namespace", subject.metadata.get("namespace", ""))
-    report.labels("Labels", subject.metadata.get("labels"))
-    report.annotations("Annotations", subject.metadata.get("annotations"))
-
-
-def _add_title(report: Report, title: str) -> None:
-    report.line()
-    report.line(title)
-    report.line("====")
 
 
 def _size(encoded: object) -> int:
@@ -382,7 +348,7 @@ def _measure(lines: list[list[str]], widths: list[list[int]], start: int, end: i
         _measure(lines, widths, first, at)
 
 
-_FORMS: dict[tuple[str, str], Callable[[DescribedObject], str]] = {
+_DESCRIBERS: dict[tuple[str, str], Callable[[Report, DescribedObject], None]] = {
     ("v1", "Pod"): describe_pod,
     ("v1", "Node"): describe_node,
     ("v1", "Service"): describe_service,
@@ -400,5 +366,9 @@ _FORMS: dict[tuple[str, str], Callable[[DescribedObject], str]] = {
 
 def description(subject: DescribedObject) -> str:
     """Describe an object; control characters are escaped."""
-    form = _FORMS.get((subject.object.get("apiVersion", ""), subject.object.get("kind", "")), describe_generic)
-    return aligned(form(subject)).replace("\x1b", "^[").replace("\r", "\\r")
+    report, kind = Report(), (subject.object.get("apiVersion", ""), subject.object.get("kind", ""))
+    describe = _DESCRIBERS.get(kind, describe_generic)
+    describe(report, subject)
+    if describe not in {describe_secret, describe_namespace}:
+        report.events(subject)
+    return aligned(report.text).replace("\x1b", "^[").replace("\r", "\\r")

@@ -4,7 +4,7 @@ Upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pykubelet.api.labels import selector_from_document
 from pykubelet.api.quantity import QuantityError, parse_quantity
@@ -14,19 +14,17 @@ from pykubelet.cli.printers.describe.report import (
     UNSET,
     DescribedObject,
     Report,
-    add_events,
     controller,
     go_bool,
     part,
+    title_bool,
     when,
-    yes_no,
 )
 
-_IN_CONTAINER, _DEEPER = 2, 3
+_INNER, _DEEPER = 2, 3
+"""The indentation of the fields of a container or volume, and of what is below them."""
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 _OF_NODE = frozenset({"limits.cpu", "limits.memory"})
-_CONTAINERS_IN_CONTAINER = 2
-_IN_VOLUME = 2
 _ENDED = frozenset({"Failed", "Succeeded"})
 
 
@@ -34,14 +32,14 @@ def add_environment(report: Report, container: Document, pod: Document | None) -
     """Add the environment of a container; field references are resolved if the pod is given."""
     sources = container.get("envFrom") or ()
     if sources:
-        report.line("Environment Variables from:", _IN_CONTAINER)
+        report.line("Environment Variables from:", _INNER)
     for source in sources:
         kind, reference = _source(source)
         prefix = f" with prefix '{source['prefix']}'" if source.get("prefix") else ""
         optional = go_bool(reference.get("optional"))
         report.line(f"{reference.get('name', '')}\t{kind}{prefix}\tOptional: {optional}", _DEEPER)
     variables = container.get("env") or ()
-    report.line("Environment:" + ("" if variables else f"\t{NONE}"), _IN_CONTAINER)
+    report.line("Environment:" + ("" if variables else f"\t{NONE}"), _INNER)
     for variable in variables:
         if variable.get("valueFrom"):
             report.field(variable["name"], _origin(variable["valueFrom"], container, pod), _DEEPER)
@@ -119,35 +117,35 @@ def add_containers(
         _add_words(report, "Args", container.get("args") or ())
         if status is not None:
             _add_status(report, status)
-        add_resources(report, container.get("resources") or {}, _CONTAINERS_IN_CONTAINER)
+        add_resources(report, container.get("resources") or {}, _INNER)
         for name in ("Liveness", "Readiness", "Startup"):
             if probe := container.get(f"{name.lower()}Probe"):
-                report.field(name, probe_text(probe), _CONTAINERS_IN_CONTAINER)
+                report.field(name, probe_text(probe), _INNER)
         add_environment(report, container, pod)
         _add_mounts(report, container)
 
 
 def _add_image(report: Report, container: Document, status: Document | None) -> None:
     if status is not None:
-        report.field("Container ID", status.get("containerID", ""), _CONTAINERS_IN_CONTAINER)
-    report.field("Image", container.get("image", ""), _CONTAINERS_IN_CONTAINER)
+        report.field("Container ID", status.get("containerID", ""), _INNER)
+    report.field("Image", container.get("image", ""), _INNER)
     if status is not None:
-        report.field("Image ID", status.get("imageID", ""), _CONTAINERS_IN_CONTAINER)
+        report.field("Image ID", status.get("imageID", ""), _INNER)
     ports = container.get("ports") or ()
     for title, key in (("Port", "containerPort"), ("Host Port", "hostPort")):
         numbers = ", ".join(f"{port.get(key, 0)}/{port.get('protocol', 'TCP')}" for port in ports)
-        report.field(f"{title}s" if "," in numbers else title, numbers or NONE, _CONTAINERS_IN_CONTAINER)
+        report.field(f"{title}s" if "," in numbers else title, numbers or NONE, _INNER)
     profile = (container.get("securityContext") or {}).get("seccompProfile") or {}
-    report.some("SeccompProfile", profile.get("type"), _CONTAINERS_IN_CONTAINER)
-    report.some("LocalhostProfile", profile.get("localhostProfile"), 3)
+    report.some("SeccompProfile", profile.get("type"), _INNER)
+    report.some("LocalhostProfile", profile.get("localhostProfile"), _DEEPER)
 
 
 def _add_words(report: Report, title: str, words: Sequence[str]) -> None:
     if words:
-        report.line(f"{title}:", _CONTAINERS_IN_CONTAINER)
+        report.line(f"{title}:", _INNER)
     for word in words:
         for line in word.split("\n"):
-            report.line(line, 3)
+            report.line(line, _DEEPER)
 
 
 def _add_status(report: Report, status: Document) -> None:
@@ -155,26 +153,26 @@ def _add_status(report: Report, status: Document) -> None:
     last = status.get("lastState") or {}
     if last.get("terminated"):
         _add_state(report, "Last State", last)
-    report.field("Ready", yes_no(status.get("ready")), _CONTAINERS_IN_CONTAINER)
-    report.field("Restart Count", status.get("restartCount", 0), _CONTAINERS_IN_CONTAINER)
+    report.field("Ready", title_bool(status.get("ready")), _INNER)
+    report.field("Restart Count", status.get("restartCount", 0), _INNER)
 
 
 def _add_state(report: Report, name: str, state: Document) -> None:
     if state.get("running"):
-        report.field(name, "Running", _CONTAINERS_IN_CONTAINER)
-        report.field("Started", _time(state["running"], "startedAt"), 3)
+        report.field(name, "Running", _INNER)
+        report.field("Started", _time(state["running"], "startedAt"), _DEEPER)
     elif state.get("terminated"):
         ended = state["terminated"]
-        report.field(name, "Terminated", _CONTAINERS_IN_CONTAINER)
-        report.some("Reason", ended.get("reason"), 3)
-        report.some("Message", ended.get("message"), 3)
-        report.field("Exit Code", ended.get("exitCode", 0), 3)
-        report.some("Signal", ended.get("signal"), 3)
-        report.field("Started", _time(ended, "startedAt"), 3)
-        report.field("Finished", _time(ended, "finishedAt"), 3)
+        report.field(name, "Terminated", _INNER)
+        report.some("Reason", ended.get("reason"), _DEEPER)
+        report.some("Message", ended.get("message"), _DEEPER)
+        report.field("Exit Code", ended.get("exitCode", 0), _DEEPER)
+        report.some("Signal", ended.get("signal"), _DEEPER)
+        report.field("Started", _time(ended, "startedAt"), _DEEPER)
+        report.field("Finished", _time(ended, "finishedAt"), _DEEPER)
     else:
-        report.field(name, "Waiting", _CONTAINERS_IN_CONTAINER)
-        report.some("Reason", (state.get("waiting") or {}).get("reason"), 3)
+        report.field(name, "Waiting", _INNER)
+        report.some("Reason", (state.get("waiting") or {}).get("reason"), _DEEPER)
 
 
 def _time(state: Document, key: str) -> str:
@@ -214,16 +212,16 @@ def probe_text(probe: Document) -> str:
 
 def _add_mounts(report: Report, container: Document) -> None:
     mounts = container.get("volumeMounts") or ()
-    report.line("Mounts:" + ("" if mounts else f"\t{NONE}"), _CONTAINERS_IN_CONTAINER)
+    report.line("Mounts:" + ("" if mounts else f"\t{NONE}"), _INNER)
     for mount in sorted(mounts, key=lambda one: str(one["mountPath"])):
         flags = ["ro" if mount.get("readOnly") else "rw"]
         flags += [f'path="{mount["subPath"]}"'] if mount.get("subPath") else []
-        report.line(f"{mount['mountPath']} from {mount['name']} ({','.join(flags)})", 3)
+        report.line(f"{mount['mountPath']} from {mount['name']} ({','.join(flags)})", _DEEPER)
     devices = container.get("volumeDevices") or ()
     if devices:
-        report.line("Devices:", _CONTAINERS_IN_CONTAINER)
+        report.line("Devices:", _INNER)
     for device in sorted(devices, key=lambda one: str(one["devicePath"])):
-        report.line(f"{device['devicePath']} from {device['name']}", 3)
+        report.line(f"{device['devicePath']} from {device['name']}", _DEEPER)
 
 
 def add_volumes(report: Report, volumes: Sequence[Document], *, in_template: bool = False) -> None:
@@ -235,101 +233,78 @@ def add_volumes(report: Report, volumes: Sequence[Document], *, in_template: boo
     report.line(f"{margin}Volumes:")
     for volume in volumes:
         report.line(f"{' ' if in_template else ''}{volume['name']}:", 1)
-        known = next((kind for kind in _KINDS if kind in volume), None)
-        if known is None:
+        kind = next((kind for kind in _VOLUMES if kind in volume), None)
+        if kind is None:
             report.line("<unknown>", 1)
-        else:
-            _KINDS[known](report, volume[known] or {})
+            continue
+        title, fields = _VOLUMES[kind]
+        source = volume[kind] or {}
+        report.field("Type", title, _INNER)
+        for name, key, default in fields:
+            value = source.get(key, default)
+            report.field(name, go_bool(value) if default is False else value, _INNER)
+        if kind == "downwardAPI":
+            _add_downward_items(report, source)
+        elif kind == "projected":
+            _add_projections(report, source)
+        elif kind == "csi":
+            report.labels("    VolumeAttributes", source.get("volumeAttributes"))
 
 
-def _fields(report: Report, kind: str, **fields: object) -> None:
-    report.field("Type", kind, _IN_VOLUME)
-    for name, value in fields.items():
-        report.field(name, value, _IN_VOLUME)
-
-
-def _host_path(report: Report, source: Document) -> None:
-    kind = source.get("type")
-    _fields(
-        report,
-        "HostPath (bare host directory volume)",
-        Path=source.get("path", ""),
-        HostPathType=NONE if kind is None else kind,
-    )
-
-
-def _empty_dir(report: Report, source: Document) -> None:
-    kind = "EmptyDir (a temporary directory that shares a pod's lifetime)"
-    _fields(report, kind, Medium=source.get("medium", ""), SizeLimit=source.get("sizeLimit", UNSET))
-
-
-def _secret(report: Report, source: Document) -> None:
-    optional = go_bool(source.get("optional"))
-    kind = "Secret (a volume populated by a Secret)"
-    _fields(report, kind, SecretName=source.get("secretName", ""), Optional=optional)
-
-
-def _config_map(report: Report, source: Document) -> None:
-    optional = go_bool(source.get("optional"))
-    _fields(report, "ConfigMap (a volume populated by a ConfigMap)", Name=source.get("name", ""), Optional=optional)
-
-
-def _claim(report: Report, source: Document) -> None:
-    kind = "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)"
-    _fields(report, kind, ClaimName=source.get("claimName", ""), ReadOnly=go_bool(source.get("readOnly")))
-
-
-def _downward(report: Report, source: Document) -> None:
-    report.field("Type", "DownwardAPI (a volume populated by information about the pod)", _IN_VOLUME)
-    report.line("Items:", _IN_VOLUME)
+def _add_downward_items(report: Report, source: Document) -> None:
+    report.line("Items:", _INNER)
     for item in source.get("items") or ():
         origin = (item.get("fieldRef") or {}).get("fieldPath") or (item.get("resourceFieldRef") or {}).get("resource")
-        report.line(f"{origin} -> {item['path']}", 3)
+        report.line(f"{origin} -> {item['path']}", _DEEPER)
 
 
-def _projected(report: Report, source: Document) -> None:
-    report.field("Type", "Projected (a volume that contains injected data from multiple sources)", _IN_VOLUME)
+def _add_projections(report: Report, source: Document) -> None:
     for one in source.get("sources") or ():
         if secret := one.get("secret"):
-            report.field("SecretName", secret.get("name", ""), _IN_VOLUME)
-            report.field("Optional", go_bool(secret.get("optional")), _IN_VOLUME)
+            report.field("SecretName", secret.get("name", ""), _INNER)
+            report.field("Optional", go_bool(secret.get("optional")), _INNER)
         elif "downwardAPI" in one:
-            report.field("DownwardAPI", "true", _IN_VOLUME)
+            report.field("DownwardAPI", "true", _INNER)
         elif config_map := one.get("configMap"):
-            report.field("ConfigMapName", config_map.get("name", ""), _IN_VOLUME)
-            report.field("Optional", go_bool(config_map.get("optional")), _IN_VOLUME)
+            report.field("ConfigMapName", config_map.get("name", ""), _INNER)
+            report.field("Optional", go_bool(config_map.get("optional")), _INNER)
         elif token := one.get("serviceAccountToken"):
-            report.field("TokenExpirationSeconds", token.get("expirationSeconds", 0), _IN_VOLUME)
+            report.field("TokenExpirationSeconds", token.get("expirationSeconds", 0), _INNER)
 
 
-def _nfs(report: Report, source: Document) -> None:
-    kind = "NFS (an NFS mount that lasts the lifetime of a pod)"
-    read_only = go_bool(source.get("readOnly"))
-    _fields(report, kind, Server=source.get("server", ""), Path=source.get("path", ""), ReadOnly=read_only)
-
-
-def _csi(report: Report, source: Document) -> None:
-    kind = "CSI (a Container Storage Interface (CSI) volume source)"
-    read_only = go_bool(source.get("readOnly"))
-    _fields(report, kind, Driver=source.get("driver", ""), FSType=source.get("fsType", ""), ReadOnly=read_only)
-    report.labels("    VolumeAttributes", source.get("volumeAttributes"))
-
-
-_KINDS: dict[str, Callable[[Report, Document], None]] = {
-    "hostPath": _host_path,
-    "emptyDir": _empty_dir,
-    "secret": _secret,
-    "configMap": _config_map,
-    "persistentVolumeClaim": _claim,
-    "downwardAPI": _downward,
-    "projected": _projected,
-    "nfs": _nfs,
-    "csi": _csi,
+_VOLUMES: Mapping[str, tuple[str, tuple[tuple[str, str, str | bool], ...]]] = {
+    "hostPath": ("HostPath (bare host directory volume)", (("Path", "path", ""), ("HostPathType", "type", NONE))),
+    "emptyDir": (
+        "EmptyDir (a temporary directory that shares a pod's lifetime)",
+        (("Medium", "medium", ""), ("SizeLimit", "sizeLimit", UNSET)),
+    ),
+    "secret": (
+        "Secret (a volume populated by a Secret)",
+        (("SecretName", "secretName", ""), ("Optional", "optional", False)),
+    ),
+    "configMap": (
+        "ConfigMap (a volume populated by a ConfigMap)",
+        (("Name", "name", ""), ("Optional", "optional", False)),
+    ),
+    "persistentVolumeClaim": (
+        "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)",
+        (("ClaimName", "claimName", ""), ("ReadOnly", "readOnly", False)),
+    ),
+    "downwardAPI": ("DownwardAPI (a volume populated by information about the pod)", ()),
+    "projected": ("Projected (a volume that contains injected data from multiple sources)", ()),
+    "nfs": (
+        "NFS (an NFS mount that lasts the lifetime of a pod)",
+        (("Server", "server", ""), ("Path", "path", ""), ("ReadOnly", "readOnly", False)),
+    ),
+    "csi": (
+        "CSI (a Container Storage Interface (CSI) volume source)",
+        (("Driver", "driver", ""), ("FSType", "fsType", ""), ("ReadOnly", "readOnly", False)),
+    ),
 }
+"""The type of each volume source and its fields: title, key and default; a boolean default marks a boolean."""
 
 
-def describe_pod(subject: DescribedObject) -> str:
-    report = Report()
+def describe_pod(report: Report, subject: DescribedObject) -> None:
     _add_identity(report, subject)
     _add_pod_status(report, subject)
     spec, status = subject.spec, subject.status
@@ -351,8 +326,6 @@ def describe_pod(subject: DescribedObject) -> str:
     report.labels("Node-Selectors", spec.get("nodeSelector"))
     report.entries("Tolerations", tolerations(spec))
     _add_spread(report, spec, "")
-    add_events(report, subject)
-    return report.text
 
 
 def _add_identity(report: Report, subject: DescribedObject) -> None:
@@ -460,12 +433,16 @@ def add_template(report: Report, template: Document | None) -> None:
 
 def phases(pods: Sequence[Document], owner_uid: str) -> str:
     """The number of an owner's pods in each phase."""
-    mine = [
-        (pod.get("status") or {}).get("phase")
-        for pod in pods
-        if any(
-            one.get("controller") and one["uid"] == owner_uid for one in pod["metadata"].get("ownerReferences") or ()
-        )
-    ]
+    mine = [(pod.get("status") or {}).get("phase") for pod in owned(pods, owner_uid)]
     shown = (("Running", "Running"), ("Pending", "Waiting"), ("Succeeded", "Succeeded"), ("Failed", "Failed"))
     return " / ".join(f"{mine.count(phase)} {word}" for phase, word in shown)
+
+
+def owned(documents: Sequence[Document], uid: str) -> list[Document]:
+    """The objects whose controller has this UID."""
+    return [
+        one
+        for one in documents
+        for owner in one["metadata"].get("ownerReferences") or ()
+        if owner.get("controller") and owner["uid"] == uid
+    ]

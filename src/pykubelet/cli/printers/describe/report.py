@@ -3,6 +3,7 @@
 Upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -61,6 +62,36 @@ class Report:
                 entries.append(f"{key}: {text}")
         self.entries(name, entries)
 
+    def identity(self, metadata: Document) -> None:
+        """Add name, namespace, labels and annotations."""
+        self.field("Name", metadata["name"])
+        self.field("Namespace", metadata.get("namespace", ""))
+        self.labels("Labels", metadata.get("labels"))
+        self.annotations("Annotations", metadata.get("annotations"))
+
+    def title(self, title: str) -> None:
+        """Add an empty line and the underlined title of a section."""
+        for line in ("", title, "===="):
+            self.line(line)
+
+    def columns(self, header: str) -> None:
+        """Add the underlined header of an indented table."""
+        self.line(header, 1)
+        self.line(re.sub(r"[^\t]", "-", header), 1)
+
+    def events(self, subject: "DescribedObject") -> None:
+        """Add the events of an object, oldest first."""
+        if not subject.events:
+            self.field("Events", NONE)
+            return
+        self.line("Events:")
+        self.line("Type\tReason\tAge\tFrom\tMessage", 1)
+        self.line("----\t------\t----\t----\t-------", 1)
+        for event in sorted(subject.events, key=lambda one: str(one.get("lastTimestamp") or "")):
+            source = (event.get("source") or {}).get("component") or event.get("reportingComponent", "")
+            age, message = _age(event, subject), str(event.get("message", "")).strip()
+            self.line(f"{event.get('type', '')}\t{event.get('reason', '')}\t{age}\t{source}\t{message}", 1)
+
     @property
     def text(self) -> str:
         """The text of all lines."""
@@ -85,8 +116,8 @@ def controller(metadata: Document) -> str:
     return next((f"{owner['kind']}/{owner['name']}" for owner in owners), "")
 
 
-def yes_no(value: object) -> str:
-    """A boolean as Yes or No."""
+def title_bool(value: object) -> str:
+    """A boolean as True or False."""
     return "True" if value else "False"
 
 
@@ -136,20 +167,6 @@ def part(document: Document, name: str) -> Document:
     """A nested object of a document; empty if absent."""
     found: Any = document.get(name)
     return found if isinstance(found, dict) else {}
-
-
-def add_events(report: Report, subject: DescribedObject) -> None:
-    """Add the events of an object, oldest first."""
-    if not subject.events:
-        report.field("Events", NONE)
-        return
-    report.line("Events:")
-    report.line("Type\tReason\tAge\tFrom\tMessage", 1)
-    report.line("----\t------\t----\t----\t-------", 1)
-    for event in sorted(subject.events, key=lambda one: str(one.get("lastTimestamp") or "")):
-        source = (event.get("source") or {}).get("component") or event.get("reportingComponent", "")
-        age, message = _age(event, subject), str(event.get("message", "")).strip()
-        report.line(f"{event.get('type', '')}\t{event.get('reason', '')}\t{age}\t{source}\t{message}", 1)
 
 
 def _age(event: Document, subject: DescribedObject) -> str:

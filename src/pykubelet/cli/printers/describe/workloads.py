@@ -8,26 +8,25 @@ from collections.abc import Sequence
 from pykubelet.api.labels import selector_from_document
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import human_duration, parse_time
-from pykubelet.cli.printers.describe.pods import add_template, phases
+from pykubelet.cli.printers.describe.pods import add_template, owned, phases
 from pykubelet.cli.printers.describe.report import (
     NONE,
     UNSET,
     DescribedObject,
     Report,
-    add_events,
     controller,
     go_bool,
     pairs,
     part,
+    title_bool,
     when,
-    yes_no,
 )
 
 _HASH = "pod-template-hash"
 
 
-def describe_job(subject: DescribedObject) -> str:
-    report, spec, metadata = Report(), subject.spec, subject.metadata
+def describe_job(report: Report, subject: DescribedObject) -> None:
+    spec, metadata = subject.spec, subject.metadata
     report.field("Name", metadata["name"])
     report.field("Namespace", metadata.get("namespace", ""))
     report.field("Selector", selector_from_document(spec.get("selector")))
@@ -47,8 +46,6 @@ def describe_job(subject: DescribedObject) -> str:
     if spec.get("completionMode") == "Indexed":
         report.field("Completed Indexes", subject.status.get("completedIndexes") or NONE)
     add_template(report, spec.get("template"))
-    add_events(report, subject)
-    return report.text
 
 
 def _add_times(report: Report, subject: DescribedObject) -> None:
@@ -69,16 +66,13 @@ def _counts(status: Document) -> str:
     return f"{active} Active{ready} / {succeeded} Succeeded / {failed} Failed"
 
 
-def describe_cron_job(subject: DescribedObject) -> str:
-    report, spec, metadata = Report(), subject.spec, subject.metadata
-    report.field("Name", metadata["name"])
-    report.field("Namespace", metadata.get("namespace", ""))
-    report.labels("Labels", metadata.get("labels"))
-    report.annotations("Annotations", metadata.get("annotations"))
+def describe_cron_job(report: Report, subject: DescribedObject) -> None:
+    spec, metadata = subject.spec, subject.metadata
+    report.identity(metadata)
     report.field("Schedule", spec.get("schedule", ""))
     report.some("Time Zone", spec.get("timeZone"))
     report.field("Concurrency Policy", spec.get("concurrencyPolicy", ""))
-    report.field("Suspend", yes_no(spec["suspend"]) if spec.get("suspend") is not None else UNSET)
+    report.field("Suspend", title_bool(spec["suspend"]) if spec.get("suspend") is not None else UNSET)
     report.field("Successful Job History Limit", spec.get("successfulJobsHistoryLimit", UNSET))
     report.field("Failed Job History Limit", spec.get("failedJobsHistoryLimit", UNSET))
     deadline = spec.get("startingDeadlineSeconds")
@@ -93,21 +87,21 @@ def describe_cron_job(subject: DescribedObject) -> str:
     last = subject.status.get("lastScheduleTime")
     report.field("Last Schedule Time", when(last) if last else UNSET)
     report.field("Active Jobs", ", ".join(one["name"] for one in subject.status.get("active") or ()) or NONE)
-    add_events(report, subject)
-    return report.text
 
 
-def describe_deployment(subject: DescribedObject) -> str:
-    report, spec, status = Report(), subject.spec, subject.status
+def describe_deployment(report: Report, subject: DescribedObject) -> None:
+    spec, status = subject.spec, subject.status
     _add_names(report, subject, "Labels", "Annotations", "Selector")
-    counts = [f"{spec.get('replicas', 1)} desired"]
-    for field, word in (
-        ("updated", "updated"),
-        ("", "total"),
-        ("available", "available"),
-        ("unavailable", "unavailable"),
-    ):
-        counts.append(f"{status.get(f'{field}Replicas' if field else 'replicas', 0)} {word}")
+    updated, available, unavailable = (
+        f"{status.get(f'{which}Replicas', 0)} {which}" for which in ("updated", "available", "unavailable")
+    )
+    counts = (
+        f"{spec.get('replicas', 1)} desired",
+        updated,
+        f"{status.get('replicas', 0)} total",
+        available,
+        unavailable,
+    )
     report.field("Replicas", " | ".join(counts))
     strategy = part(spec, "strategy")
     report.field("StrategyType", strategy.get("type", ""))
@@ -117,28 +111,24 @@ def describe_deployment(subject: DescribedObject) -> str:
         report.field("RollingUpdateStrategy", words)
     add_template(report, spec.get("template"))
     _add_conditions(report, status.get("conditions") or ())
-    mine = _owned(subject.others("replicasets"), subject.metadata["uid"])
+    mine = owned(subject.others("replicasets"), subject.metadata["uid"])
     new = [one for one in mine if _plain_template(one) == _plain_template(subject.object)][:1]
     report.field("OldReplicaSets", _sets([one for one in mine if one not in new]))
     report.field("NewReplicaSet", _sets(new))
-    add_events(report, subject)
-    return report.text
 
 
-def describe_replica_set(subject: DescribedObject) -> str:
-    report, spec, status = Report(), subject.spec, subject.status
+def describe_replica_set(report: Report, subject: DescribedObject) -> None:
+    spec, status = subject.spec, subject.status
     _add_names(report, subject, "Selector", "Labels", "Annotations", with_time=False)
     report.some("Controlled By", controller(subject.metadata))
     report.field("Replicas", f"{status.get('replicas', 0)} current / {spec.get('replicas', 1)} desired")
     report.field("Pods Status", _phases(subject))
     add_template(report, spec.get("template"))
     _add_conditions(report, status.get("conditions") or ())
-    add_events(report, subject)
-    return report.text
 
 
-def describe_stateful_set(subject: DescribedObject) -> str:
-    report, spec, status = Report(), subject.spec, subject.status
+def describe_stateful_set(report: Report, subject: DescribedObject) -> None:
+    spec, status = subject.spec, subject.status
     _add_names(report, subject, "Selector", "Labels", "Annotations")
     report.field("Replicas", f"{spec.get('replicas', 1)} desired | {status.get('replicas', 0)} total")
     strategy = part(spec, "updateStrategy")
@@ -150,12 +140,10 @@ def describe_stateful_set(subject: DescribedObject) -> str:
     report.field("Pods Status", _phases(subject))
     add_template(report, spec.get("template"))
     _add_claims(report, spec.get("volumeClaimTemplates") or ())
-    add_events(report, subject)
-    return report.text
 
 
-def describe_daemon_set(subject: DescribedObject) -> str:
-    report, spec, status, metadata = Report(), subject.spec, subject.status, subject.metadata
+def describe_daemon_set(report: Report, subject: DescribedObject) -> None:
+    spec, status, metadata = subject.spec, subject.status, subject.metadata
     report.field("Name", metadata["name"])
     report.field("Selector", selector_from_document(spec.get("selector")))
     report.field("Node-Selector", pairs(part(part(spec, "template"), "spec").get("nodeSelector")))
@@ -171,8 +159,6 @@ def describe_daemon_set(subject: DescribedObject) -> str:
         report.line(f"{words}: {status.get(key, 0)}")
     report.field("Pods Status", _phases(subject))
     add_template(report, spec.get("template"))
-    add_events(report, subject)
-    return report.text
 
 
 def _add_names(report: Report, subject: DescribedObject, *order: str, with_time: bool = True) -> None:
@@ -200,20 +186,9 @@ def _add_conditions(report: Report, conditions: Sequence[Document]) -> None:
     if not conditions:
         return
     report.line("Conditions:")
-    report.line("Type\tStatus\tReason", 1)
-    report.line("----\t------\t------", 1)
+    report.columns("Type\tStatus\tReason")
     for one in conditions:
         report.line(f"{one['type']} \t{one['status']}\t{one.get('reason', '')}", 1)
-
-
-def _owned(documents: Sequence[Document], uid: str) -> list[Document]:
-    return [
-        one
-        for one in documents
-        if any(
-            owner.get("controller") and owner["uid"] == uid for owner in one["metadata"].get("ownerReferences") or ()
-        )
-    ]
 
 
 def _plain_template(document: Document) -> Document:
