@@ -5,7 +5,7 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -14,7 +14,7 @@ from pykubelet.api.schema import CONFIG_MAPS, Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document
 from pykubelet.client.discovery import Discovery
-from pykubelet.client.interface import EVERYTHING, ControllerClient, Listing, Selection, WatchEvent
+from pykubelet.client.interface import ControllerClient, Listing, WatchEvent
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 
@@ -49,31 +49,14 @@ class Faulty(FaultyClient):
     async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
         return await self._all.apply(resource, body, namespace=namespace, field_manager=field_manager)
 
-    async def list(
-        self,
-        kind: TypedKind[T],
-        *,
-        namespace: str = "",
-        selection: Selection = EVERYTHING,
-        resource_version: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-    ) -> Listing[T]:
+    async def list(self, kind: TypedKind[T], **options: Any) -> Listing[T]:
         ask = super().list if kind.resource == CONFIG_MAPS else self._all.list
-        return await ask(kind, resource_version=resource_version, limit=limit, continue_token=continue_token)
+        return await ask(kind, **options)
 
     @asynccontextmanager
-    async def watch(
-        self,
-        kind: TypedKind[T],
-        *,
-        namespace: str = "",
-        selection: Selection = EVERYTHING,
-        resource_version: str = "",
-        timeout_seconds: float | None = None,
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+    async def watch(self, kind: TypedKind[T], **options: Any) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         ask = super().watch if kind.resource == CONFIG_MAPS else self._all.watch
-        async with ask(kind, resource_version=resource_version, timeout_seconds=timeout_seconds) as events:
+        async with ask(kind, **options) as events:
             yield events
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -12,7 +12,7 @@ from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document
 from pykubelet.client.discovery import Discovery
-from pykubelet.client.interface import EVERYTHING, ControllerClient, Listing, Selection
+from pykubelet.client.interface import ControllerClient, Listing
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 
@@ -27,19 +27,10 @@ class Faulty(FaultyClient):
         self._all = inner
         self.is_away = False
 
-    async def list(
-        self,
-        kind: TypedKind[T],
-        *,
-        namespace: str = "",
-        selection: Selection = EVERYTHING,
-        resource_version: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-    ) -> Listing[T]:
+    async def list(self, kind: TypedKind[T], **options: Any) -> Listing[T]:
         if self.is_away:
             raise NotReached("connection refused")
-        return await self._all.list(kind, namespace=namespace, selection=selection)
+        return await self._all.list(kind, **options)
 
     async def served(self) -> tuple[Resource, ...]:
         return await self._all.served()

@@ -2,10 +2,8 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -14,7 +12,7 @@ from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document
 from pykubelet.client.discovery import Discovery
-from pykubelet.client.interface import EVERYTHING, ControllerClient, Listing, Selection, WatchEvent
+from pykubelet.client.interface import ControllerClient, Listing
 from pykubelet.testing.faults import WATCH_FAULTS, Fault, FaultyClient
 
 T = TypeVar("T")
@@ -45,33 +43,9 @@ class Faulty(FaultyClient):
         replaced = await self._all.replace(resource, name, body, namespace=namespace, subresource=subresource)
         return self._after(replaced, due=due)
 
-    async def list(
-        self,
-        kind: TypedKind[T],
-        *,
-        namespace: str = "",
-        selection: Selection = EVERYTHING,
-        resource_version: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-    ) -> Listing[T]:
+    async def list(self, kind: TypedKind[T], **options: Any) -> Listing[T]:
         ask = super().list if kind.resource in (CONFIG_MAPS, NAMESPACES, PODS) else self._all.list
-        return await ask(
-            kind, namespace=namespace, resource_version=resource_version, limit=limit, continue_token=continue_token
-        )
-
-    @asynccontextmanager
-    async def watch(
-        self,
-        kind: TypedKind[T],
-        *,
-        namespace: str = "",
-        selection: Selection = EVERYTHING,
-        resource_version: str = "",
-        timeout_seconds: float | None = None,
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        async with super().watch(kind, resource_version=resource_version, timeout_seconds=timeout_seconds) as events:
-            yield events
+        return await ask(kind, **options)
 
 
 async def is_injected_in_an_end(world: Spaces, name: str, fault: Fault, at: int) -> bool:

@@ -16,7 +16,6 @@ from pykubelet.client.node_view import NodePod, PodProgress, SourceState, UsageR
 from pykubelet.httpserver.request import HttpRequest
 from pykubelet.httpserver.response import TEXT, HttpError, HttpStream, Write
 from pykubelet.testing.memory_api import MemoryApi
-from pykubelet.web.access import RequestOrigin
 from pykubelet.web.feed import PageFeed
 from pykubelet.web.tables import ApiTables
 
@@ -97,9 +96,8 @@ async def no_body() -> bytes:
     return b""
 
 
-def asked(target: str, method: str = "GET", **caller: str) -> HttpRequest:
-    origin = RequestOrigin(**{"host": HOST, **caller})
-    headers = {"Host": origin.host, "Cookie": origin.cookie, "Sec-Fetch-Site": origin.fetch_site}
+def asked(target: str, method: str = "GET", *, host: str = HOST, cookie: str = "", fetch_site: str = "") -> HttpRequest:
+    headers = {"Host": host, "Cookie": cookie, "Sec-Fetch-Site": fetch_site}
     return HttpRequest(method, target, CIMultiDict(headers), None, "127.0.0.1", no_body)
 
 

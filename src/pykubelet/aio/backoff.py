@@ -69,7 +69,7 @@ class KeyedBackoff(Generic[K]):
     ) -> None:
         self._first_seconds, self._limit_seconds = first_seconds, limit_seconds
         quiet = 2 * limit_seconds if forgotten_after_seconds is None else forgotten_after_seconds
-        self._quiet_spell = timedelta(seconds=quiet)
+        self._quiet_period = timedelta(seconds=quiet)
         self._delays: dict[K, _KeyDelay] = {}
 
     def __len__(self) -> int:
@@ -102,8 +102,9 @@ class KeyedBackoff(Generic[K]):
     def advance(self, key: K, *, event_at: datetime, now: datetime) -> None:
         """Double the delay of a key, or start with the first one after a quiet period."""
         found = self._delays.get(key)
-        is_first = found is None or self._is_forgotten(found, event_at)
-        seconds = self._first_seconds if is_first else min(2 * self.delay_seconds(key), self._limit_seconds)
+        seconds = self._first_seconds
+        if found is not None and not self._is_forgotten(found, event_at):
+            seconds = min(2 * found.seconds, self._limit_seconds)
         self._delays[key] = _KeyDelay(seconds, now)
 
     def prune(self, now: datetime) -> None:
@@ -111,4 +112,4 @@ class KeyedBackoff(Generic[K]):
         self._delays = {key: one for key, one in self._delays.items() if not self._is_forgotten(one, now)}
 
     def _is_forgotten(self, delay: _KeyDelay, at: datetime) -> bool:
-        return at - delay.advanced_at > self._quiet_spell
+        return at - delay.advanced_at > self._quiet_period

@@ -72,4 +72,4 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     from pykubelet.cli.printers.live_view import LiveView
 
     view = LiveView(sys.stderr)
-    start(partial(run, view=view.run), settings, lines=view.lines)
+    start(partial(run, view=view.run), settings, lines=view)

@@ -39,11 +39,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 def public_host(bind: str) -> str:
     """The address of this machine for others: the bound one, or that of its network if it is loopback or unspecified."""
-    try:
-        address = ipaddress.ip_address(bind)
-    except ValueError:
-        return bind
-    if not (address.is_loopback or address.is_unspecified):
+    address = _ip_address(bind)
+    if address is None or not (address.is_loopback or address.is_unspecified):
         return bind
     for family, somewhere in _SOMEWHERE.items():
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -65,11 +62,8 @@ def with_port(host: str, port: int) -> str:
 
 def local_url(bind: str, port: int) -> str:
     """The URL of a server with this bind address for programs on this machine."""
-    try:
-        address = ipaddress.ip_address(bind)
-    except ValueError:
-        return f"https://{with_port(bind, port)}"
-    if address.is_unspecified:
+    address = _ip_address(bind)
+    if address is not None and address.is_unspecified:
         bind = "127.0.0.1" if address.version == 4 else "::1"
     return f"https://{with_port(bind, port)}"
 
@@ -86,16 +80,19 @@ def listen_address(bind: str, server: str, machine: str) -> ListenAddress:
     if not bind:
         chosen = LOOPBACK if _is_local(server) else machine or LOOPBACK
         return ListenAddress(chosen, chosen)
-    try:
-        is_anywhere = ipaddress.ip_address(bind).is_unspecified
-    except ValueError:
-        is_anywhere = False
+    address = _ip_address(bind)
+    is_anywhere = address is not None and address.is_unspecified
     return ListenAddress(bind, (machine or LOOPBACK) if is_anywhere else bind)
 
 
 def _is_local(server: str) -> bool:
     host = urlsplit(server).hostname or "localhost"
+    address = _ip_address(host)
+    return address.is_loopback if address else host == "localhost" or host.endswith(".localhost")
+
+
+def _ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host)
     except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
+        return None

@@ -19,7 +19,7 @@ from pykubelet.testing.memory_api import MemoryApi
 
 
 class FakePodControl:
-    """Records templates, references, deleted names and patches; raises the given error after recording."""
+    """Records templates, references, deleted names and patches; raises `error`, if set, after recording."""
 
     def __init__(self, *, create_limit: int = 0) -> None:
         """With a limit n the (n+1)-th and all later creations fail and are not recorded."""

@@ -12,9 +12,8 @@ from enum import Enum, auto
 from typing import Any, TypeVar
 
 from pykubelet.api.errors import ApiError, Conflict, Expired, InternalError, NotReached, TooManyRequests
-from pykubelet.api.generated.meta import DeleteOptions
 from pykubelet.api.scheme import TypedKind
-from pykubelet.client.interface import EVERYTHING, Client, Listing, PatchType, Selection, WatchEvent
+from pykubelet.client.interface import Client, Listing, WatchEvent
 
 T = TypeVar("T")
 
@@ -63,77 +62,31 @@ class FaultyClient:
         self._inner, self._fault, self._left = inner, fault, at
         self.injected = False
 
-    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+    async def get(self, kind: TypedKind[T], name: str, **options: Any) -> T:
         due = await self._before()
-        found = await self._inner.get(kind, name, namespace=namespace, resource_version=resource_version)
-        return self._after(found, due=due)
+        return self._after(await self._inner.get(kind, name, **options), due=due)
 
-    async def list(
-        self,
-        kind: TypedKind[T],
-        *,
-        namespace: str = "",
-        selection: Selection = EVERYTHING,
-        resource_version: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-    ) -> Listing[T]:
+    async def list(self, kind: TypedKind[T], **options: Any) -> Listing[T]:
         due = await self._before()
-        listing = await self._inner.list(
-            kind,
-            namespace=namespace,
-            selection=selection,
-            resource_version=resource_version,
-            limit=limit,
-            continue_token=continue_token,
-        )
-        return self._after(listing, due=due)
+        return self._after(await self._inner.list(kind, **options), due=due)
 
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+    async def create(self, kind: TypedKind[T], body: T, **options: Any) -> T:
         due = await self._before()
-        return self._after(await self._inner.create(kind, body, namespace=namespace, name=name), due=due)
+        return self._after(await self._inner.create(kind, body, **options), due=due)
 
-    async def patch(
-        self,
-        kind: TypedKind[T],
-        name: str,
-        body: Any,
-        *,
-        namespace: str = "",
-        patch_type: PatchType = PatchType.STRATEGIC,
-        subresource: str = "",
-    ) -> T:
+    async def patch(self, kind: TypedKind[T], name: str, body: Any, **options: Any) -> T:
         due = await self._before()
-        patched = await self._inner.patch(
-            kind, name, body, namespace=namespace, patch_type=patch_type, subresource=subresource
-        )
-        return self._after(patched, due=due)
+        return self._after(await self._inner.patch(kind, name, body, **options), due=due)
 
-    async def delete(
-        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
-    ) -> None:
+    async def delete(self, kind: TypedKind[T], name: str, **options: Any) -> None:
         due = await self._before()
-        await self._inner.delete(kind, name, namespace=namespace, options=options)
+        await self._inner.delete(kind, name, **options)
         self._after(None, due=due)
 
     @asynccontextmanager
-    async def watch(
-        self,
-        kind: TypedKind[T],
-        *,
-        namespace: str = "",
-        selection: Selection = EVERYTHING,
-        resource_version: str = "",
-        timeout_seconds: float | None = None,
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+    async def watch(self, kind: TypedKind[T], **options: Any) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         due = await self._before()
-        async with self._inner.watch(
-            kind,
-            namespace=namespace,
-            selection=selection,
-            resource_version=resource_version,
-            timeout_seconds=timeout_seconds,
-        ) as events:
+        async with self._inner.watch(kind, **options) as events:
             self._after(None, due=due)
             yield self._events(events) if self._fault in WATCH_FAULTS else events
 

@@ -3,7 +3,7 @@
 async with local_api(tmp_path) as api:
     await api.client.create(PODS, pod, namespace="default")
 
-UIDs and suffixes that are the same in every run.
+UIDs and name suffixes are the same in every run.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 
 
 class CountingIds:
-    """Counts up; implements `pykubelet.aio.ids.Ids`."""
+    """Identifiers from a counter; implements `pykubelet.aio.ids.Ids`."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -69,9 +69,9 @@ async def local_api(
     settings: StoreSettings | None = None,
     ends_namespaces: bool = True,
 ) -> AsyncIterator[LocalApi]:
-    """A server with the built-in kinds and the first namespaces, for as long as the context lasts.
+    """Run a server with the built-in kinds and the initial namespaces for the duration of the context.
 
-    One that does not end namespaces leaves that to a controller, as Kubernetes' own does.
+    With `ends_namespaces` false, the deletion of namespaces is left to the namespace controller, as in Kubernetes.
     """
     clock = clock or VirtualClock()
     registry = ServedKinds(BUILT_IN_KINDS)

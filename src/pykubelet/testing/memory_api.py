@@ -73,7 +73,7 @@ class MemoryApi:
     # Reader
 
     async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
-        self.calls.append(Call("get", kind.resource.plural, namespace, name, resource_version=resource_version))
+        self._record("get", kind.resource, namespace, name, resource_version=resource_version)
         return _typed(kind, self._existing(kind.resource, namespace, name))
 
     async def list(
@@ -86,7 +86,8 @@ class MemoryApi:
         limit: int = 0,
         continue_token: str = "",
     ) -> Listing[T]:
-        self._record_read("list", kind.resource, namespace, selection, resource_version)
+        fields = selection.fields
+        self._record("list", kind.resource, namespace, resource_version=resource_version, fields=fields)
         selected = _Selected(namespace, selection)
         found = [doc for _, doc in sorted(self._collection(kind.resource).items()) if selected.matches(doc)]
         start = int(continue_token or 0)
@@ -132,7 +133,7 @@ class MemoryApi:
         patch_type: PatchType = PatchType.STRATEGIC,
         subresource: str = "",
     ) -> T:
-        self._record("patch", kind.resource, namespace, name, subresource, body)
+        self._record("patch", kind.resource, namespace, name, subresource=subresource, body=body)
         old = self._existing(kind.resource, namespace, name)
         patched = _patched(kind.resource, old, body, patch_type)
         _check_identity(kind.resource, old, patched)
@@ -141,7 +142,7 @@ class MemoryApi:
     async def replace(
         self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
     ) -> Document:
-        self._record("replace", resource, namespace, name, subresource, body)
+        self._record("replace", resource, namespace, name, subresource=subresource, body=body)
         old = self._existing(resource, namespace, name)
         _check_identity(resource, old, body)
         return self._changed(resource, old, _only_part(old, body, subresource))
@@ -177,7 +178,8 @@ class MemoryApi:
         resource_version: str = "",
         timeout_seconds: float | None = None,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        self._record_read("watch", kind.resource, namespace, selection, resource_version)
+        fields = selection.fields
+        self._record("watch", kind.resource, namespace, resource_version=resource_version, fields=fields)
         selected = _Selected(namespace, selection)
         queue: asyncio.Queue[_Change | int] = asyncio.Queue()
         for change in self._since(kind.resource, resource_version):
@@ -189,7 +191,7 @@ class MemoryApi:
         finally:
             self._streams.discard(queue)
 
-    # What a test does behind the clients' backs
+    # For tests: changes that no client made
 
     def compact(self) -> None:
         """Forget all history: a watch from before now is Expired."""
@@ -197,7 +199,7 @@ class MemoryApi:
         self._compacted = self._revision
 
     def bookmark(self) -> None:
-        """Send every open watch a bookmark with the present revision."""
+        """Send a bookmark with the current revision to every open watch."""
         for stream in self._streams:
             stream.put_nowait(self._revision)
 
@@ -206,30 +208,22 @@ class MemoryApi:
         return tuple(doc for _, doc in sorted(self._collection(resource).items()))
 
     def put(self, resource: Resource, document: Document) -> Document:
-        """Store a document as it is, but for its resourceVersion; as if another client had written it."""
+        """Store a document unchanged except for its resourceVersion, as if another client had written it."""
         metadata = document["metadata"]
         old = self._collection(resource).get((metadata.get("namespace", ""), metadata["name"]))
         return self._commit(resource, old, document)
 
     def remove(self, resource: Resource, *, namespace: str = "", name: str) -> None:
-        """Take an object away at once, whatever its grace or finalizers."""
+        """Remove an object at once, regardless of grace period and finalizers."""
         self._commit(resource, self._existing(resource, namespace, name), None)
 
     @property
     def open_watches(self) -> int:
-        """How many watches are open now."""
+        """The number of open watches."""
         return len(self._streams)
 
-    def _record(
-        self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", body: Any = None
-    ) -> None:
-        self.calls.append(Call(verb, resource.plural, namespace, name, subresource, body))
-
-    def _record_read(
-        self, verb: str, resource: Resource, namespace: str, selection: Selection, resource_version: str
-    ) -> None:
-        call = Call(verb, resource.plural, namespace, "", resource_version=resource_version, fields=selection.fields)
-        self.calls.append(call)
+    def _record(self, verb: str, resource: Resource, namespace: str, name: str = "", **fields: Any) -> None:
+        self.calls.append(Call(verb, resource.plural, namespace, name, **fields))
 
     def _collection(self, resource: Resource) -> Collection:
         return self._collections.setdefault(resource.group_resource, {})
@@ -244,7 +238,9 @@ class MemoryApi:
     def _changed(self, resource: Resource, old: Document, new: Document) -> Document:
         if new == old:
             return old
-        if new.get("metadata", {}).get("deletionTimestamp") and not new["metadata"].get("finalizers") and _gone(new):
+        metadata = new.get("metadata", {})
+        waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+        if metadata.get("deletionTimestamp") and not waits:
             self._commit(resource, old, None)
             return new
         return self._commit(resource, old, new)
@@ -277,7 +273,7 @@ class MemoryApi:
 
 
 class _Selected:
-    """Which documents a request is about."""
+    """Matches the documents that a request selects."""
 
     def __init__(self, namespace: str, selection: Selection) -> None:
         self._namespace = namespace
@@ -310,7 +306,7 @@ class _Fields(dict[str, str]):
 async def _events(
     kind: TypedKind[T], selected: _Selected, queue: asyncio.Queue[_Change | int], timeout_seconds: float | None
 ) -> AsyncGenerator[WatchEvent[T], None]:
-    """What a watcher sees of the changes until its time is up; an object that leaves the selection looks deleted."""
+    """The events of a watch until its timeout; an object that leaves the selection is DELETED."""
     loop = asyncio.get_running_loop()
     ends_at = None if timeout_seconds is None else loop.time() + timeout_seconds
     while True:
@@ -340,19 +336,14 @@ def _patched(resource: Resource, old: Document, body: Any, patch_type: PatchType
     match patch_type:
         case PatchType.JSON:
             patched: Document = apply_json(old, body)
-            return patched
         case PatchType.MERGE:
-            merged: Document = apply_merge(old, body)
-            return merged
+            patched = apply_merge(old, body)
         case PatchType.STRATEGIC:
-            return apply_strategic(old, body, _definition(resource))
+            group = resource.group.partition(".")[0] or "core"
+            patched = apply_strategic(old, body, f"{group}.{resource.version}.{resource.kind}")
         case PatchType.APPLY:
             raise NotImplementedError("server-side apply needs a real API server")
-
-
-def _definition(resource: Resource) -> str:
-    group = resource.group.split(".", maxsplit=1)[0] or "core"
-    return f"{group}.{resource.version}.{resource.kind}"
+    return patched
 
 
 def _check_identity(resource: Resource, old: Document, new: Document) -> None:
@@ -370,7 +361,7 @@ def _check_identity(resource: Resource, old: Document, new: Document) -> None:
 
 
 def _only_part(old: Document, patched: Document, subresource: str) -> Document:
-    """Status through its subresource, everything else not through it."""
+    """The object after a write, which changes only the status through `status`, and all but the status otherwise."""
     part = old if subresource == "status" else patched
     status = patched if subresource == "status" else old
     new = {key: value for key, value in part.items() if key != "status"}
@@ -388,8 +379,3 @@ def _grace_seconds(document: Document, asked: int | None) -> int:
         return 0
     own = document["spec"].get("terminationGracePeriodSeconds")
     return asked if asked is not None else 30 if own is None else int(own)
-
-
-def _gone(document: Document) -> bool:
-    """Whether an object that is being deleted has nothing left to wait for."""
-    return not document["metadata"].get("deletionGracePeriodSeconds")

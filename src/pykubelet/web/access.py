@@ -1,19 +1,18 @@
 """Access to the page: host and origin checks, sessions, cookies, and the file with the sign-in link.
 
-A key that works once becomes the session of one browser. Only digests of sessions are kept, so that looking one up
+A key that works once becomes the session of one browser. Only digests of sessions are kept, so that a lookup
 leaks no timing about others.
 """
 
 import asyncio
 import hashlib
 import hmac
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from pykubelet.aio.log import get_logger
+from pykubelet.client.certificates.store import write_secret
 
 log = get_logger(__name__)
 
@@ -34,15 +33,6 @@ HEADERS = (
 """Security headers of every response: own scripts only, no frames, no caching, no other origin."""
 MOST_SESSIONS = 32
 """The maximum of sessions; the oldest ends when there are more."""
-
-
-class RequestOrigin(NamedTuple):
-    """The headers that say where a request comes from."""
-
-    host: str = ""
-    cookie: str = ""
-    fetch_site: str = ""
-    """`Sec-Fetch-Site`: the relation of the requesting page; absent in old browsers."""
 
 
 def is_own_host(host: str, port: int) -> bool:
@@ -122,7 +112,7 @@ class LinkFile:
     async def write(self) -> None:
         """Write the valid link; a folder that is not writable is not an error."""
         try:
-            await asyncio.to_thread(self._write, self.url)
+            await asyncio.to_thread(write_secret, self.path, f"{self.url}\n".encode())
         except OSError as error:
             log.warning("page link not written", path=str(self.path), cause=error.strerror)
 
@@ -130,10 +120,3 @@ class LinkFile:
         """Remove the file: its link is no longer valid."""
         with suppress(OSError):
             self.path.unlink()
-
-    def _write(self, url: str) -> None:
-        draft = self.path.with_name(f".{self.path.name}.new")
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(f"{url}\n")
-        draft.replace(self.path)

@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -232,11 +232,9 @@ class PageFeed:
                 await asyncio.sleep(PACE_SECONDS)
 
     async def _wait_for_news(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(TICK_SECONDS):
                 await self._news.wait()
-        except TimeoutError:
-            pass
         self._news.clear()
 
     def _hint(self, key: str) -> None:

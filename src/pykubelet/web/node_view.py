@@ -99,15 +99,12 @@ class PageClient(Reader, Watcher, Protocol):
         """Every resource that can be listed."""
 
 
-class PodUsageHistory:
+class PodUsageHistory(UsageHistory):
     """Measures pods while a browser is connected."""
 
     def __init__(self, read: Callable[[], Awaitable[Mapping[str, UsageReading]]]) -> None:
-        self._read, self._history = read, UsageHistory()
-
-    def points(self, key: str) -> tuple[Point, ...]:
-        """The points of a pod, oldest first."""
-        return self._history.points(key)
+        super().__init__()
+        self._read = read
 
     async def run(self, wanted: asyncio.Event) -> None:
         """Measure periodically while a browser is connected, until cancelled."""
@@ -115,6 +112,6 @@ class PodUsageHistory:
             await wanted.wait()
             readings = await self._read()
             for key, reading in readings.items():
-                self._history.note(key, reading)
-            self._history.keep(readings)
+                self.note(key, reading)
+            self.keep(readings)
             await asyncio.sleep(PERIOD_SECONDS)

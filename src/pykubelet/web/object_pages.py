@@ -10,7 +10,7 @@ from pykubelet.api.serializer import Document, encode
 from pykubelet.api.yaml.write import to_yaml
 from pykubelet.httpserver.response import JSON, HttpResponse
 from pykubelet.web.node_view import PageClient
-from pykubelet.web.routes import PageRoute, text
+from pykubelet.web.routes import PagePart, PageRoute, text
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _ORDER = ("apiVersion", "kind", "metadata", "spec", "data", "status")
@@ -62,42 +62,29 @@ class ObjectPages:
     def __init__(self, objects: PageClient | None) -> None:
         self._objects, self._turn = objects, asyncio.Semaphore(_AT_ONCE)
 
-    async def kinds(self) -> HttpResponse:
-        """Every kind that can be listed."""
+    async def answer(self, asked: PageRoute) -> HttpResponse:
+        """The kinds, the objects of a kind, or one object, as the route says."""
         if self._objects is None:
-            return _no_server()
+            return text(404, "this node runs without an API server")
         try:
-            served = await self._objects.served()
-        except ApiError as error:
-            return _refused(error)
-        return HttpResponse(200, encode([_kind(resource) for resource in served]), JSON)
-
-    async def objects(self, asked: PageRoute) -> HttpResponse:
-        """One page of the objects of a kind: their names and creation times."""
-        if self._objects is None:
-            return _no_server()
-        try:
-            async with self._turn:
-                kind = as_documents(await self._resource(self._objects, asked))
-                listing = await self._objects.list(kind, limit=PAGE_SIZE, continue_token=asked.value("continue"))
-        except ApiError as error:
-            return _refused(error)
-        rows = [_row(document) for document in listing.items]
-        return HttpResponse(200, encode({"rows": rows, "continue": listing.continue_token}), JSON)
-
-    async def object(self, asked: PageRoute) -> HttpResponse:
-        """One object as YAML."""
-        if self._objects is None:
-            return _no_server()
-        try:
+            if asked.part is PagePart.KINDS:
+                return _json([_kind(resource) for resource in await self._objects.served()])
             resource = await self._resource(self._objects, asked)
+            if asked.part is PagePart.OBJECTS:
+                return await self._page(self._objects, resource, asked.value("continue"))
             namespace = asked.value("namespace") if resource.namespaced else ""
             document = await self._objects.get(as_documents(resource), asked.value("name"), namespace=namespace)
         except ApiError as error:
-            return _refused(error)
-        return HttpResponse(
-            200, shown_yaml({"apiVersion": resource.api_version, "kind": resource.kind, **document}).encode()
-        )
+            # The code is 0 if there was no response at all.
+            return text(error.code or 502, error.message)
+        named = {"apiVersion": resource.api_version, "kind": resource.kind, **document}
+        return HttpResponse(200, shown_yaml(named).encode())
+
+    async def _page(self, objects: PageClient, resource: Resource, continue_token: str) -> HttpResponse:
+        """One page of the objects of a kind: their names and creation times."""
+        async with self._turn:
+            listing = await objects.list(as_documents(resource), limit=PAGE_SIZE, continue_token=continue_token)
+        return _json({"rows": [_row(document) for document in listing.items], "continue": listing.continue_token})
 
     @staticmethod
     async def _resource(objects: PageClient, asked: PageRoute) -> Resource:
@@ -126,10 +113,5 @@ def _row(document: Document) -> Document:
     return {"key": f"{namespace}/{name}", "namespace": namespace, "name": name, "since": since}
 
 
-def _no_server() -> HttpResponse:
-    return text(404, "this node runs without an API server")
-
-
-def _refused(error: ApiError) -> HttpResponse:
-    # The code is 0 if there was no response at all.
-    return text(error.code or 502, error.message)
+def _json(value: Any) -> HttpResponse:
+    return HttpResponse(200, encode(value), JSON)

@@ -19,7 +19,6 @@ from pykubelet.httpserver.response import HttpResponse, HttpStream, Write
 from pykubelet.httpserver.server import HttpServer, ServerLimits
 from pykubelet.web.access import (
     HEADERS,
-    RequestOrigin,
     Sessions,
     is_from_elsewhere,
     is_own_host,
@@ -105,23 +104,23 @@ class WebPage:
 
     async def answer(self, request: HttpRequest) -> PageOutcome:
         """The response to a request; every failure becomes a response."""
-        origin = _origin(request)
-        if not is_own_host(origin.host, self._entrance.port):
+        headers = request.headers
+        if not is_own_host(headers.get("Host", ""), self._entrance.port):
             return text(421, f"this page is at http://127.0.0.1:{self._entrance.port}/ and nowhere else")
         if request.method not in {"GET", "HEAD"}:
-            return text(405, "the page only shows")
+            return text(405, "the page is read-only")
         found = route(request.target, self._entrance.place)
         if found is None:
-            return text(404, "there is nothing here")
-        if found.part not in OPEN and not self._is_signed_in(origin):
+            return text(404, "page not found")
+        if found.part not in OPEN and not self._is_signed_in(request):
             return self._refusal(found)
-        if found.part not in OPEN | {PagePart.INDEX} and is_from_elsewhere(origin.fetch_site):
-            return text(403, "data is for the page itself")
+        if found.part not in OPEN | {PagePart.INDEX} and is_from_elsewhere(headers.get("Sec-Fetch-Site", "")):
+            return text(403, "only the page itself may request data")
         try:
             return await self._outcome(found, request)
-        except Exception as error:  # noqa: BLE001  whatever it is, the browser gets an answer and the program goes on
+        except Exception as error:  # noqa: BLE001  any failure becomes a response
             log.error("page failed", error=error, part=found.part.value)
-            return text(500, "something went wrong: see the program's log")
+            return text(500, "internal error: see the program's log")
 
     async def _outcome(self, found: PageRoute, request: HttpRequest) -> PageOutcome:
         match found.part:
@@ -132,17 +131,15 @@ class WebPage:
             case PagePart.INDEX:
                 return _static(INDEX)
             case PagePart.STREAM:
-                return HttpStream(EVENT_STREAM, self._stream) if self._streams < MOST_STREAMS else _too_many()
+                if self._streams >= MOST_STREAMS:
+                    return text(503, "too many browsers show this page: close some")
+                return HttpStream(EVENT_STREAM, self._stream)
             case PagePart.POD:
                 return await self._pods.pod(found)
             case PagePart.LOG:
                 return await self._pods.log(found)
-            case PagePart.KINDS:
-                return await self._objects.kinds()
-            case PagePart.OBJECTS:
-                return await self._objects.objects(found)
             case _:
-                return await self._objects.object(found)
+                return await self._objects.answer(found)
 
     async def _enter(self, found: PageRoute, request: HttpRequest) -> HttpResponse:
         """Start a session for the key of a link; HEAD, as from link previews, does not use up the key."""
@@ -153,8 +150,9 @@ class WebPage:
         await entrance.key_used()
         return see_other(entrance.place, session_cookie(session, entrance.place))
 
-    def _is_signed_in(self, caller: RequestOrigin) -> bool:
-        return self._entrance.sessions.is_known(session_of(caller.cookie))
+    def _is_signed_in(self, request: HttpRequest) -> bool:
+        cookies = "; ".join(request.headers.getall("Cookie", ()))
+        return self._entrance.sessions.is_known(session_of(cookies))
 
     def _refusal(self, found: PageRoute) -> HttpResponse:
         if found.part is PagePart.INDEX:
@@ -179,20 +177,9 @@ class WebPage:
             self._streams -= 1
 
 
-def _origin(request: HttpRequest) -> RequestOrigin:
-    headers = request.headers
-    return RequestOrigin(
-        headers.get("Host", ""), "; ".join(headers.getall("Cookie", ())), headers.get("Sec-Fetch-Site", "")
-    )
-
-
 def _static(name: str) -> HttpResponse:
     found = static_files().get(name)
     return HttpResponse(200, *found) if found is not None else text(404, "there is no such file")
-
-
-def _too_many() -> HttpResponse:
-    return text(503, "too many browsers show this page: close some")
 
 
 def listen(port: int) -> socket.socket:
@@ -206,5 +193,5 @@ def listen(port: int) -> socket.socket:
 
 
 def page_server(page: WebPage) -> HttpServer:
-    """The HTTP server of the page; without TLS, because it listens on loopback only (docs/decisions/0008)."""
-    return HttpServer(page.answer, limits=_LIMITS, malformed=text(400, "this is no request"), headers=HEADERS)
+    """The HTTP server of the page, without TLS."""
+    return HttpServer(page.answer, limits=_LIMITS, malformed=text(400, "malformed request"), headers=HEADERS)

@@ -16,7 +16,7 @@ from pykubelet.client.node_view import NOT_HERE, NodePod, pod_key
 from pykubelet.httpserver.response import JSON, TEXT, HttpError, HttpResponse, HttpStream
 from pykubelet.web.node_view import Explain, OpenLog, PageNode, PodUsageHistory
 from pykubelet.web.routes import PageOutcome, PageRoute, text
-from pykubelet.web.rows import RowTone, pod_row
+from pykubelet.web.rows import RowTone, container_statuses, pod_row
 from pykubelet.web.tables import ApiTables
 
 _TONES = {"Pending": "waiting", "Running": "waiting", "Ready": "good", "Failed": "bad"}
@@ -43,8 +43,7 @@ class ContainerRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 def container_rows(pod: Pod, status: PodStatus) -> tuple[ContainerRow, ...]:
     """The containers of a pod, in the order in which they start."""
-    listed = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
-    known = {one.name: one for one in listed}
+    known = {one.name: one for one in container_statuses(status)}
     return tuple(_row(kind, one, known.get(one.name)) for kind, one in _declared(pod))
 
 
@@ -143,7 +142,7 @@ def timeline(trail: Iterable[Document], status: PodStatus) -> Timeline:
     return Timeline(
         tuple(TimelineLane(station, tuple(marks)) for station, marks in lanes.items()),
         _phases(entries),
-        tuple(span for one in _all(status) for span in _container_spans(one, starts)),
+        tuple(span for one in container_statuses(status) for span in _container_spans(one, starts)),
     )
 
 
@@ -214,10 +213,6 @@ def _milliseconds(at: str | datetime) -> int:
     return int((parse_time(at) if isinstance(at, str) else at).timestamp() * 1000)
 
 
-def _all(status: PodStatus) -> tuple[ContainerStatus, ...]:
-    return (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
-
-
 class PodPages:
     """Answers requests about one pod."""
 
@@ -250,9 +245,8 @@ class PodPages:
     async def log(self, asked: PageRoute) -> PageOutcome:
         """The log of a container, followed until the browser disconnects."""
         namespace, pod, container = asked.names
-        previous = asked.value("previous") == "true"
         try:
-            log = await self._open_log(namespace, pod, container, previous=previous)
+            log = await self._open_log(namespace, pod, container, previous=asked.value("previous") == "true")
         except HttpError as error:
             return text(404, str(error))
         return HttpStream(TEXT, log.copy)

@@ -67,7 +67,7 @@ def pod_row(pod: Pod, status: PodStatus, progress: PodProgress = NOT_HERE) -> Po
         running=states.count("running"),
         waiting=states.count("waiting"),
         exited=states.count("exited"),
-        restarts=sum(one.restart_count for one in _all(status)),
+        restarts=sum(one.restart_count for one in container_statuses(status)),
         since=status.start_time or meta.creation_timestamp or "",
         node=pod.spec.node_name,
         ip=status.pod_ip,
@@ -122,7 +122,7 @@ def _tone(pod: Pod, status: PodStatus, word: str) -> RowTone:
         return RowTone.BAD
     if status.phase == "Succeeded":
         return RowTone.DONE
-    for one in _all(status):
+    for one in container_statuses(status):
         waiting, ended = one.state.waiting, one.state.terminated
         if (waiting is not None and waiting.reason not in _STARTING) or (ended is not None and ended.exit_code != 0):
             return RowTone.BAD
@@ -132,7 +132,7 @@ def _tone(pod: Pod, status: PodStatus, word: str) -> RowTone:
 
 def _waiting_reason(status: PodStatus) -> str:
     """The waiting reason that keeps a container from starting."""
-    waiting = (one.state.waiting for one in _all(status))
+    waiting = (one.state.waiting for one in container_statuses(status))
     return next((one.message for one in waiting if one is not None and one.reason not in _STARTING), "")
 
 
@@ -140,13 +140,14 @@ def _condition(status: PodStatus, type_: str) -> bool:
     return any(one.type == type_ and one.status == "True" for one in status.conditions)
 
 
-def _all(status: PodStatus) -> tuple[ContainerStatus, ...]:
+def container_statuses(status: PodStatus) -> tuple[ContainerStatus, ...]:
+    """The statuses of all containers, init and ephemeral ones included."""
     return (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
 
 
 def _states(pod: Pod, status: PodStatus) -> list[str]:
     """The state of each container; one without a status is waiting."""
-    spec, known = pod.spec, {one.name: one for one in _all(status)}
+    spec, known = pod.spec, {one.name: one for one in container_statuses(status)}
     names: Iterable[str] = [one.name for one in (*spec.init_containers, *spec.containers)]
     return [_state(known.get(name)) for name in (*names, *(one.name for one in spec.ephemeral_containers))]
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import start_supervised
-from pykubelet.api.errors import ApiError, Forbidden
+from pykubelet.api.errors import Forbidden
 from pykubelet.api.generated.core import Event, Node, Pod
 from pykubelet.api.scheme import EVENTS, NODES, PODS, TypedKind
 from pykubelet.client.interface import EVERYTHING, Selection
@@ -119,7 +119,7 @@ class ApiTables:
         self.events: RowTable[EventRow] = RowTable()
         self._pods: dict[str, Pod] = {}
         self._newest = NewestKeys(MOST_EVENTS)
-        self._hint: Callable[[str], None] = _ignore
+        self._hint: Callable[[str], None] = lambda _key: None
         self.cannot: dict[str, str] = {} if client is not None else dict.fromkeys(("nodes", "events"), _NO_SERVER)
         """By table, why it is empty."""
 
@@ -144,11 +144,13 @@ class ApiTables:
         own = Selection(fields=f"metadata.name={self._node_name}") if self._node_name else EVERYTHING
         async with asyncio.TaskGroup() as group:
             if not self._node_name:
-                sink = _Sink(self._pod_is, self._pod_is_gone)
+                sink = _Sink(self._pod_changed, self._pod_deleted)
                 start_supervised(group, "page: pods", lambda: self._follow(client, PODS, sink, EVERYTHING))
-            nodes = _Sink(self._node_is, lambda node: self.nodes.drop(node.metadata.name))
+            nodes = _Sink[Node](
+                lambda node: self.nodes.put(node_row(node)), lambda node: self.nodes.drop(node.metadata.name)
+            )
             start_supervised(group, "page: nodes", lambda: self._follow(client, NODES, nodes, own))
-            events = _Sink(self._event_is, self._event_is_gone)
+            events = _Sink(self._event_changed, self._event_deleted)
             start_supervised(group, "page: events", lambda: self._follow(client, EVENTS, events, EVERYTHING))
 
     async def _follow(
@@ -160,28 +162,26 @@ class ApiTables:
         try:
             await reflector.run(asyncio.Event())
         except Forbidden as error:
-            self.cannot = self.cannot | {kind.resource.plural: _words(error)}
+            reason = f"the API server does not let this node read them: {error.message}"
+            self.cannot = self.cannot | {kind.resource.plural: reason}
 
-    def _pod_is(self, pod: Pod) -> None:
+    def _pod_changed(self, pod: Pod) -> None:
         key = pod_key(pod.metadata.namespace, pod.metadata.name)
         self._pods[key] = pod
         self._hint(key)
 
-    def _pod_is_gone(self, pod: Pod) -> None:
+    def _pod_deleted(self, pod: Pod) -> None:
         key = pod_key(pod.metadata.namespace, pod.metadata.name)
         self._pods.pop(key, None)
         self._hint(key)
 
-    def _node_is(self, node: Node) -> None:
-        self.nodes.put(node_row(node))
-
-    def _event_is(self, event: Event) -> None:
+    def _event_changed(self, event: Event) -> None:
         row = event_row(event)
         self.events.put(row)
         for old in self._newest.note(row.key, event_at(event)):
             self.events.drop(old)
 
-    def _event_is_gone(self, event: Event) -> None:
+    def _event_deleted(self, event: Event) -> None:
         key = f"{event.metadata.namespace}/{event.metadata.name}"
         self._newest.forget(key)
         self.events.drop(key)
@@ -196,17 +196,9 @@ class _Sink(Generic[T]):
     def added(self, obj: T, /) -> None:
         self._put(obj)
 
-    def modified(self, obj: T, /) -> None:
-        self._put(obj)
+    modified = added
 
     def deleted(self, obj: T, /) -> None:
         self._drop(obj)
 
     def synced(self) -> None: ...
-
-
-def _words(error: ApiError) -> str:
-    return f"the API server does not let this node read them: {error.message}"
-
-
-def _ignore(_: str) -> None: ...

@@ -66,34 +66,23 @@ def _colour(row: Row) -> str:
     return "yellow" if status in _WELL | _ON_THE_WAY or status.startswith("Init:") else "red"
 
 
-class _Above:
-    """A stream whose lines appear above the table; implements `Lines`."""
-
-    def __init__(self, view: "LiveView") -> None:
-        self._view = view
-
-    def write(self, text: str) -> None:
-        self._view.print(text)
-
-
 class LiveView:
-    """The live view on one terminal; follows the pods as a ResourceEventHandler."""
+    """The live view on one terminal; a ResourceEventHandler of pods and the `Lines` of the log."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
         self._picture: list[str] = []
         self._pods: dict[tuple[str, str], Document] = {}
         self._changed = asyncio.Event()
-        self.lines = _Above(self)
 
-    def print(self, text: str) -> None:
-        """Print lines above the table."""
+    def write(self, text: str, /) -> None:
+        """Write lines above the table."""
         whole = text if text.endswith("\n") else f"{text}\n"
-        self._write(self._erased() + whole + "".join(self._picture))
+        self._output(self._erased() + whole + "".join(self._picture))
 
     async def run(self, kubeconfig: Path, client: ListerWatcher, clock: Clock) -> None:
         """Print where the kubeconfig is, then follow the pods and draw them until cancelled."""
-        self.print(click.style(f"export KUBECONFIG={shlex.quote(_short(kubeconfig))}", bold=True))
+        self.write(click.style(f"export KUBECONFIG={shlex.quote(_short(kubeconfig))}", bold=True))
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._draw)
         self._draw()
         kind = as_documents(schema.PODS)
@@ -125,13 +114,13 @@ class LiveView:
         if drawn != self._picture:
             erased = self._erased()
             self._picture = drawn
-            self._write(erased + "".join(drawn))
+            self._output(erased + "".join(drawn))
 
     def _erased(self) -> str:
         """The control sequence that moves the cursor to the start of the table and erases it."""
         return f"\r\x1b[{len(self._picture)}A{_ERASE_BELOW}" if self._picture else ""
 
-    def _write(self, text: str) -> None:
+    def _output(self, text: str) -> None:
         # Written at once, so that other output does not come in between.
         self._terminal.write(text)
         self._terminal.flush()
