@@ -145,7 +145,7 @@ def list_text(errors: Sequence[FieldError]) -> str:
     return f"[{' '.join(map(str, errors))}]"
 
 
-def aggregate_text(errors: Sequence[FieldError]) -> str:
+def aggregate_text(errors: Iterable[FieldError | str]) -> str:
     """Formats all errors, without duplicates, for the message of a Status."""
     return aggregate_messages(map(str, errors))
 

@@ -1,6 +1,6 @@
-r"""Field selectors: `metadata.name=a,spec.nodeName!=b` in, a matcher out.
+r"""Parses and matches field selectors such as `metadata.name=a,spec.nodeName!=b`.
 
-Values may hold `\,`, `\=` and `\\`; a field that an object lacks has the empty value.
+Values may contain the escapes `\,`, `\=` and `\\`; a field that an object lacks has the empty value.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/fields/selector.go
 """

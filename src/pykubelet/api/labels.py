@@ -96,7 +96,6 @@ class Selector:
     nothing: bool = False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
         return not self.nothing and all(requirement.matches(labels) for requirement in self.requirements)
 
     def empty(self) -> bool:
@@ -176,12 +175,7 @@ def _values_errors(operator: Operator, values: Sequence[str]) -> list[FieldError
 
 # Upstream's lexer treats NUL as the end of a token, and as the end of the text where a token should start.
 _TOKEN = re.compile(r"[ \t\r\n]*+(?:(?P<symbol>[=!]=|[=!(),<>])|(?P<word>[^\0=!(),<> \t\r\n]++))\0?+")
-_OPERATORS = {
-    "in": Operator.IN,
-    "notin": Operator.NOT_IN,
-    "=": Operator.EQUALS,
-    "==": Operator.DOUBLE_EQUALS,
-    "!=": Operator.NOT_EQUALS,
+_OPERATORS = {operator.value: operator for operator in _SETS | _EXACT} | {
     ">": Operator.GREATER_THAN,
     "<": Operator.LESS_THAN,
 }

@@ -113,7 +113,7 @@ def read_each(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Manife
         if len(problems) == MAX_FINDINGS:
             break
     if not filled and not problems:
-        problems.append(ManifestProblem(origin, 0, 0, "", "there is no object in it"))
+        problems.append(ManifestProblem(origin, 0, 0, "", "the manifest contains no object"))
     return ManifestReading(tuple(items), tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
 
 
@@ -164,7 +164,6 @@ class _Reading:
             self.items.append(ManifestItem(value, api_version, kind, self._origin, index, self._source, path))
 
     def problems(self) -> Iterator[ManifestProblem]:
-        """Returns the problems with their positions."""
         for path, at, first in self._source.duplicates():
             message = f"key is given twice (first at line {first.line})"
             yield ManifestProblem(self._origin, at.line, at.column, path_text(path), message)

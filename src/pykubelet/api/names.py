@@ -57,7 +57,6 @@ def empty_error() -> str:
 
 
 def inclusive_range_error(low: int, high: int) -> str:
-    """Returns the message for a number outside an inclusive range."""
     return f"must be between {low} and {high}, inclusive"
 
 
@@ -69,9 +68,7 @@ def qualified_name_errors(value: str) -> list[str]:
     syntax = regex_error(
         "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
         _QUALIFIED,
-        "MyName",
-        "my.name",
-        "123-abc",
+        *("MyName", "my.name", "123-abc"),
     )
     parts = value.split("/")
     if len(parts) > 2:
@@ -97,14 +94,11 @@ def label_value_errors(value: str) -> list[str]:
         value,
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
         _LABEL_VALUE,
-        "MyValue",
-        "my_value",
-        "12345",
+        "MyValue my_value 12345",
     )
 
 
 def dns1123_label_errors(value: str) -> list[str]:
-    """Checks a lower-case RFC 1123 label."""
     if len(value) <= DNS1123_LABEL_MAX_LENGTH and _DNS1123_LABEL.fullmatch(value):
         return []
     errors = _length_errors(value, DNS1123_LABEL_MAX_LENGTH)
@@ -114,8 +108,7 @@ def dns1123_label_errors(value: str) -> list[str]:
         value,
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
         _DNS1123_LABEL,
-        "my-name",
-        "123-abc",
+        "my-name 123-abc",
     )
 
 
@@ -157,20 +150,16 @@ def dns1035_label_errors(value: str) -> list[str]:
         value,
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
         _DNS1035_LABEL,
-        "my-name",
-        "abc-123",
+        "my-name abc-123",
     )
 
 
 def c_identifier_errors(value: str) -> list[str]:
-    """Checks a C identifier of any length."""
     return _regex_errors(
         value,
         "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'",
         _C_IDENTIFIER,
-        "my_name",
-        "MY_NAME",
-        "MyName",
+        "my_name MY_NAME MyName",
     )
 
 
@@ -180,9 +169,7 @@ def env_var_name_errors(value: str) -> list[str]:
         value,
         "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit",
         _ENV_VAR_NAME,
-        "my.env-name",
-        "MY_ENV.NAME",
-        "MyEnvName1",
+        "my.env-name MY_ENV.NAME MyEnvName1",
     ) + _parent_directory_errors(value)
 
 
@@ -203,16 +190,13 @@ def config_map_key_errors(value: str) -> list[str]:
             value,
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
             _CONFIG_MAP_KEY,
-            "key.name",
-            "KEY_NAME",
-            "key-name",
+            "key.name KEY_NAME key-name",
         )
         + _parent_directory_errors(value)
     )
 
 
 def port_number_errors(port: int) -> list[str]:
-    """Checks a port number from 1 to 65535."""
     return in_range_errors(port, 1, 65535)
 
 
@@ -231,7 +215,6 @@ def port_name_errors(value: str) -> list[str]:
 
 
 def in_range_errors(value: int, low: int, high: int) -> list[str]:
-    """Checks a number against inclusive bounds."""
     return [] if low <= value <= high else [inclusive_range_error(low, high)]
 
 
@@ -246,7 +229,7 @@ def group_id_errors(gid: int) -> list[str]:
 def percent_errors(value: str) -> list[str]:
     """Checks for digits followed by a percent sign."""
     return _regex_errors(
-        value, "a valid percent string must be a numeric string followed by an ending '%'", _PERCENT, "1%", "93%"
+        value, "a valid percent string must be a numeric string followed by an ending '%'", _PERCENT, "1% 93%"
     )
 
 
@@ -290,8 +273,8 @@ def _length_errors(value: str, limit: int) -> list[str]:
     return [max_length_error(limit)] if byte_length(value) > limit else []
 
 
-def _regex_errors(value: str, message: str, expression: re.Pattern[str], *examples: str) -> list[str]:
-    return [] if expression.fullmatch(value) else [regex_error(message, expression.pattern, *examples)]
+def _regex_errors(value: str, message: str, expression: re.Pattern[str], examples: str) -> list[str]:
+    return [] if expression.fullmatch(value) else [regex_error(message, expression.pattern, *examples.split())]
 
 
 def _parent_directory_errors(value: str) -> list[str]:

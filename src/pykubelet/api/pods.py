@@ -111,7 +111,6 @@ def is_terminal(phase: str) -> bool:
 
 
 def is_critical_by_priority(priority: int) -> bool:
-    """Whether a priority is a system priority."""
     return priority >= SYSTEM_CRITICAL_PRIORITY
 
 
@@ -127,7 +126,6 @@ def is_node_critical_pod(pod: Pod) -> bool:
 
 
 def may_preempt(preemptor: Pod, preemptee: Pod) -> bool:
-    """Whether `preemptor` may preempt `preemptee`."""
     if is_critical_pod(preemptor) and not is_critical_pod(preemptee):
         return True
     ours, theirs = preemptor.spec.priority, preemptee.spec.priority
@@ -145,7 +143,6 @@ def is_restartable_init_container(container: Container) -> bool:
 
 
 def has_restartable_init_container(pod: Pod) -> bool:
-    """Whether the pod has a sidecar container."""
     return any(is_restartable_init_container(container) for container in pod.spec.init_containers)
 
 
@@ -230,7 +227,6 @@ def condition_patch(pod: Pod, wanted: PodCondition, now: datetime, *, phase: str
 
 
 def phase_patch(pod: Pod, phase: str) -> Document:
-    """Creates the patch that sets only the phase."""
     return _patch(pod, {}, phase)
 
 

@@ -41,7 +41,6 @@ def int64_problem(text: str) -> str:
 
 
 def clamp_int64(number: int) -> int:
-    """Clamps a number to the 64-bit range."""
     return max(MIN_INT64, min(MAX_INT64, number))
 
 

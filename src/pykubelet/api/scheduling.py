@@ -28,10 +28,7 @@ class NodeFit:
 
 
 def node_fit(spec: PodSpec, node: Node) -> NodeFit:
-    """Checks a pod spec against a node's name, labels and taints.
-
-    A NoSchedule taint does not affect running pods.
-    """
+    """Checks a pod spec against a node's name, labels and taints; NoSchedule does not affect running pods."""
     if spec.node_name not in ("", node.metadata.name) or not matches_node(spec, node):
         return NodeFit(may_start=False, may_stay=False)
     repelling = [taint for taint in node.spec.taints if not is_tolerated(taint, spec.tolerations)]
@@ -41,7 +38,6 @@ def node_fit(spec: PodSpec, node: Node) -> NodeFit:
 
 
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Whether one of the tolerations covers the taint."""
     return any(_tolerates(toleration, taint) for toleration in tolerations)
 
 

@@ -119,5 +119,4 @@ class PartialObjectMetadata(Struct, frozen=True, gc=False, omit_defaults=True, k
 
 
 def metadata_of(resource: Resource) -> TypedKind[PartialObjectMetadata]:
-    """Returns the resource with metadata-only objects."""
     return TypedKind(resource, PartialObjectMetadata)

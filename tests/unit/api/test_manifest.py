@@ -78,7 +78,7 @@ def test_empty_list_is_a_manifest_without_items(items: str) -> None:
 @pytest.mark.parametrize("text", ["", "\n", "# a comment\n", "---\n---\n", "null\n", "~", "   "])
 def test_text_without_an_object_is_an_error(text: str) -> None:
     """An empty file must not look like an order to remove everything."""
-    assert problems(text) == ["web.yaml: there is no object in it"]
+    assert problems(text) == ["web.yaml: the manifest contains no object"]
 
 
 def test_kind_that_only_sounds_like_a_list_is_an_object() -> None:

@@ -30,7 +30,7 @@ spec:
             id="a rule of the kind",
         ),
         pytest.param(GOOD.replace("Pod", "Pot"), ":2:7: kind:", id="kind"),
-        pytest.param("", ": there is no object in it", id="empty"),
+        pytest.param("", ": the manifest contains no object", id="empty"),
         pytest.param(
             f"{GOOD}---\n{GOOD.replace('nginx', '7')}", ":17:12: spec.containers[0].image:", id="second document"
         ),

@@ -93,12 +93,12 @@ def position_of(event: Event, first_line: int) -> Position:
 def parser_error(error: Exception, text: bytes, first_line: int) -> YamlError:
     """Converts an error of the parser, with its message and position."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        mark, begun = error.problem_mark, error.context_mark
+        mark, opened = error.problem_mark, error.context_mark
         message = error.problem or "unknown problem parsing YAML content"
-        upstream = _upstream_words(error, mark.line, message)
-        if error.context and begun is not None and begun.line < mark.line:
+        upstream = _upstream_message(error, mark.line, message)
+        if error.context and opened is not None and opened.line < mark.line:
             # For an open quote the parser reports the end of the text; the opening position is more useful.
-            message += f" ({error.context} from line {begun.line + first_line})"
+            message += f" ({error.context} from line {opened.line + first_line})"
         return YamlError(message, line=mark.line + first_line, column=mark.column + 1, upstream=upstream)
     if isinstance(error, ReaderError):
         before = text[: error.position] if isinstance(error.position, int) else b""
@@ -108,7 +108,7 @@ def parser_error(error: Exception, text: bytes, first_line: int) -> YamlError:
     return YamlError(f"the text cannot be parsed: {error}")
 
 
-def _upstream_words(error: yaml.MarkedYAMLError, line: int, message: str) -> str:
+def _upstream_message(error: yaml.MarkedYAMLError, line: int, message: str) -> str:
     if not line and error.context_mark is not None:
         line = error.context_mark.line
     elif line and isinstance(error, ScannerError):
@@ -222,7 +222,7 @@ class Builder:
         before = self.nodes
         self._count(event, 1)
         self._depth += 1
-        self._reach(event, 0)
+        self._check_depth(event, 0)
         anchor = event.anchor
         if anchor is None:
             value = build()
@@ -237,7 +237,7 @@ class Builder:
         self._depth -= 1
         return value
 
-    def _reach(self, event: Event, height: int) -> None:
+    def _check_depth(self, event: Event, height: int) -> None:
         depth = self._depth + height
         if depth > MAX_DEPTH:
             raise self._error(event, f"nested more than {MAX_DEPTH} levels deep")
@@ -315,7 +315,7 @@ class Builder:
         nodes = self.nodes - self._nodes_before + 1
         if self._alias_nodes > 100 and nodes > 1000 and self._alias_nodes / nodes > _allowed_alias_ratio(nodes):
             raise self._error(event, "document contains excessive aliasing")
-        self._reach(event, anchor.height)
+        self._check_depth(event, anchor.height)
         return anchor
 
 

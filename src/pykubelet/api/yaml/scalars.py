@@ -202,7 +202,7 @@ def _short(tag: str) -> str:
 
 def _json_float(value: float) -> JsonScalar:
     if not math.isfinite(value):
-        raise ScalarError(f"{_float_key(value)} has no place in JSON")
+        raise ScalarError(f"{_float_key(value)} cannot be represented in JSON")
     # Go writes floats below 1e21 without an exponent and reads them back as ints. The digits are those of the shortest
     # representation, so 1.2345678901234567e18 becomes ...800, not ...768.
     if value.is_integer() and abs(value) < 1e21:

@@ -112,7 +112,6 @@ def _by_number(mine: str, theirs: str, index: int) -> bool:
 
 
 def natural_order(key: str) -> _Natural:
-    """Returns the sort key of a map key."""
     return _Natural(key)
 
 
@@ -198,7 +197,7 @@ def _plain_scalar(value: Any) -> str:
         case list() | tuple():
             return "[]"
         case _:
-            raise ValueError(f"{value!r} has no place in a document")
+            raise ValueError(f"{value!r} cannot be represented in YAML")
 
 
 def _string(text: str) -> str:
@@ -214,5 +213,5 @@ def _escaped(character: str) -> str:
         return character
     code = ord(character)
     if 0xD800 <= code <= 0xDFFF:
-        raise ValueError("a lone surrogate has no place in a document")
+        raise ValueError("a lone surrogate cannot be represented in YAML")
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -223,16 +223,16 @@ def _scale_paths(rules: ScaleRules | None) -> ScalePaths:
 def _deprecation(spec: Document, version: Document) -> tuple[str, ...]:
     if not version.get("deprecated"):
         return ()
-    if said := version.get("deprecationWarning"):
-        return (said,)
+    if warning := version.get("deprecationWarning"):
+        return (warning,)
     group, kind = spec["group"], spec["names"]["kind"]
     text = f"{group}/{version['name']} {kind} is deprecated"
-    better = [
+    newer = [
         each["name"]
         for each in spec["versions"]
         if each.get("served") and not each.get("deprecated") and _order(each["name"]) > _order(version["name"])
     ]
-    return (f"{text}; use {group}/{max(better, key=_order)} {kind}" if better else text,)
+    return (f"{text}; use {group}/{max(newer, key=_order)} {kind}" if newer else text,)
 
 
 def _order(version: str) -> tuple[int, int, int, str]:

@@ -120,7 +120,6 @@ class CustomKind:
         return {**filled, "metadata": normal_form(filled.get("metadata") or {}, OBJECT_META)}
 
     def from_store(self, document: Document) -> Document:
-        """Converts a stored object to this version."""
         return self.defaulted({**document, "apiVersion": self.api_version})
 
     def to_store(self, document: Document) -> Document:

@@ -117,10 +117,6 @@ def _prepare_update(new: Document, old: Document) -> Document:
     return _with_stored_version({**new, "metadata": metadata, "status": old.get("status") or _NEW_STATUS})
 
 
-def _prepare_status(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
-
-
 # Imported when the first definition is written, not at the start of every server.
 def _validate_create(document: Document) -> list[FieldError]:
     from pykubelet.apiserver.apiextensions.validation.customresourcedefinition import definition_errors
@@ -163,7 +159,7 @@ KIND = Kind(
         validate_create=_validate_create,
         prepare_update=_prepare_update,
         validate_update=_validate_update,
-        prepare_status=_prepare_status,
+        prepare_status=lambda new, old: {**new, "spec": old["spec"]},
         validate_status=_validate_status,
         prepare_delete=_prepare_delete,
         warnings=Warnings(create=format_warnings, update=format_change_warnings),

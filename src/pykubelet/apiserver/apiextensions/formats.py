@@ -55,12 +55,10 @@ _CARD = re.compile(
 
 
 def is_known_format(format: str) -> bool:
-    """Whether values are checked for this format."""
     return format.replace("-", "") in _CHECKS
 
 
 def has_format(format: str, text: str) -> bool:
-    """Whether a text has a known format."""
     return _CHECKS[format.replace("-", "")](text)
 
 

@@ -10,7 +10,7 @@ staging/src/k8s.io/apiextensions-apiserver/pkg/apihelpers/helpers.go
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from pykubelet.api.field_errors import go_quote
+from pykubelet.api.field_errors import aggregate_text, go_quote
 from pykubelet.api.serializer import Document
 
 
@@ -29,7 +29,6 @@ def find_condition(definition: Document, type: str) -> Document | None:
 
 
 def is_true(definition: Document, type: str) -> bool:
-    """Whether a condition exists and is true."""
     found = find_condition(definition, type)
     return found is not None and found.get("status") == "True"
 
@@ -114,6 +113,5 @@ def _accepted(
 
 
 def _conflict(reason: str, names: list[str]) -> CrdCondition:
-    texts = list(dict.fromkeys(f"{go_quote(name)} is already in use" for name in names))
-    message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    message = aggregate_text(f"{go_quote(name)} is already in use" for name in names)
     return CrdCondition("NamesAccepted", "False", reason, message)

@@ -105,29 +105,27 @@ def compile_rule(stated: Document, type_: Type) -> CompiledRule:
     if not text.strip():
         return CompiledRule(stated=stated)
     variables = {"self": type_, OLD_SELF: optional_of(type_) if stated.get("optionalOldSelf") else type_}
-    try:
-        program = compile_expression(text, variables)
-    except ExpressionError as error:
-        return CompiledRule(stated=stated, error=f"compilation failed: {error}")
-    except InstantiationError as error:
-        return CompiledRule(stated=stated, error=f"program instantiation failed: {error}")
-    if program.result != BOOL:
-        return CompiledRule(stated=stated, error="cel expression must evaluate to a bool")
+    program, problem = _compiled(text, variables)
+    if program is not None and program.result != BOOL:
+        problem = "cel expression must evaluate to a bool"
+    if problem:
+        return CompiledRule(stated=stated, error=problem)
     if not message:
         return CompiledRule(stated=stated, program=program)
+    message_program, problem = _compiled(message, variables, "messageExpression ")
+    if message_program is not None and message_program.result != STRING:
+        message_program, problem = None, "messageExpression must evaluate to a string"
+    return CompiledRule(stated=stated, program=program, message_program=message_program, message_error=problem)
+
+
+def _compiled(text: str, variables: Mapping[str, Type], prefix: str = "") -> tuple[CelProgram | None, str]:
+    """Returns the program of an expression, or None and why it cannot be compiled."""
     try:
-        message_program = compile_expression(message, variables)
+        return compile_expression(text, variables), ""
     except ExpressionError as error:
-        return CompiledRule(
-            stated=stated, program=program, message_error=f"messageExpression compilation failed: {error}"
-        )
+        return None, f"{prefix}compilation failed: {error}"
     except InstantiationError as error:
-        return CompiledRule(
-            stated=stated, program=program, message_error=f"messageExpression instantiation failed: {error}"
-        )
-    if message_program.result != STRING:
-        return CompiledRule(stated=stated, program=program, message_error="messageExpression must evaluate to a string")
-    return CompiledRule(stated=stated, program=program, message_program=message_program)
+        return None, f"{prefix or 'program '}instantiation failed: {error}"
 
 
 _NO_TYPE = (

@@ -30,7 +30,6 @@ class Overload(NamedTuple):
     compute: Callable[..., Any]
 
     def takes(self, values: Sequence[Any]) -> bool:
-        """Whether the overload accepts these values."""
         return all(map(_is_taken, self.signature.args, values))
 
 
@@ -40,8 +39,8 @@ def _is_taken(wanted: Type, value: Any) -> bool:
     if _RUNTIME_NAMES.get(wanted.name, wanted.name) != kind_of(type(value)):
         return False
     # The first item stands for all; nested lists are left to the function.
-    is_told = wanted.kind == "list" and wanted.params[0].kind != "list" and value
-    return _is_taken(wanted.params[0], value[0]) if is_told else True
+    is_typed = wanted.kind == "list" and wanted.params[0].kind != "list" and value
+    return _is_taken(wanted.params[0], value[0]) if is_typed else True
 
 
 def _table() -> dict[str, list[Overload]]:

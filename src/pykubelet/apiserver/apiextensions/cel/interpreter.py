@@ -15,19 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pykubelet.apiserver.apiextensions.cel.ast import (
-    Bind,
-    CallExpr,
-    Expr,
-    Fold,
-    FoldKind,
-    Ident,
-    ListNode,
-    Literal,
-    MapNode,
-    Select,
-    qualified_name,
-)
+from pykubelet.apiserver.apiextensions.cel import ast
 from pykubelet.apiserver.apiextensions.cel.checker import called_function, check_expression
 from pykubelet.apiserver.apiextensions.cel.functions import Overload, resolve_overload
 from pykubelet.apiserver.apiextensions.cel.library.lists import QUADRATIC
@@ -61,20 +49,20 @@ Code = Callable[[Frame], Any]
 _ROUND = 2
 
 
-def compile_fold(kind: FoldKind, range_: Code, places: Sequence[int], filter: Code | None, body: Code) -> Code:
+def compile_fold(kind: ast.FoldKind, range_: Code, places: Sequence[int], filter: Code | None, body: Code) -> Code:
     """Returns the closure of a comprehension; `places` are the frame positions of its variables."""
     step = _step(range_, places)
     match kind:
-        case FoldKind.ALL:
+        case ast.FoldKind.ALL:
             return _quantified(step, body, decisive=False)
-        case FoldKind.EXISTS:
+        case ast.FoldKind.EXISTS:
             return _quantified(step, body, decisive=True)
-        case FoldKind.EXISTS_ONE:
+        case ast.FoldKind.EXISTS_ONE:
             return lambda frame: sum(_truth(body(frame)) for _ in step(frame)) == 1
-        case FoldKind.LIST:
+        case ast.FoldKind.LIST:
             return _listed(step, filter, body)
         case _:
-            return _mapped(step, filter, body, None if kind is FoldKind.MERGE else places[0])
+            return _mapped(step, filter, body, None if kind is ast.FoldKind.MERGE else places[0])
 
 
 def _step(range_: Code, places: Sequence[int]) -> Code:
@@ -161,30 +149,29 @@ _PATTERNS = frozenset({"matches", "find", "findAll"})
 class Compiler:
     """Compiles nodes to closures; assigns frame positions to variables."""
 
-    def __init__(self, variables: Sequence[str], overloads: Mapping[Expr, Sequence[Overload]]) -> None:
+    def __init__(self, variables: Sequence[str], overloads: Mapping[ast.Expr, Sequence[Overload]]) -> None:
         self._overloads = overloads
         self._places = {name: place for place, name in enumerate(variables, 1)}
         self.size = len(variables) + 1
         """The size of the frame."""
 
-    def code(self, node: Expr) -> Code:
-        """Returns the closure that evaluates a node."""
+    def code(self, node: ast.Expr) -> Code:
         match node:
-            case Literal():
+            case ast.Literal():
                 return _constant(node.value)
-            case Ident():
+            case ast.Ident():
                 return self._named(node.name)
-            case Select():
+            case ast.Select():
                 return self._select(node)
-            case CallExpr():
+            case ast.CallExpr():
                 return self._call(node)
-            case ListNode():
+            case ast.ListNode():
                 return self._list(node)
-            case MapNode():
+            case ast.MapNode():
                 return self._map(node)
-            case Fold():
+            case ast.Fold():
                 return self._fold(node)
-            case Bind():
+            case ast.Bind():
                 return self._bind(node)
         raise AssertionError(node)
 
@@ -194,28 +181,28 @@ class Compiler:
             return lambda frame: frame[place]
         return _constant(TYPE_NAMES[name])
 
-    def _select(self, node: Select) -> Code:
-        name = qualified_name(node)
+    def _select(self, node: ast.Select) -> Code:
+        name = ast.qualified_name(node)
         if name in TYPE_NAMES and name.partition(".")[0] not in self._places:
             return _constant(TYPE_NAMES[name])
         operand, field = self.code(node.operand), node.field
         if node.is_test:
-            return lambda frame: _is_there(operand(frame), field)
+            return lambda frame: _has_field(operand(frame), field)
         if node.is_optional:
             return lambda frame: _optional_field(operand(frame), field)
         return lambda frame: _field(operand(frame), field)
 
-    def _call(self, node: CallExpr) -> Code:
+    def _call(self, node: ast.CallExpr) -> Code:
         name, args, _ = called_function(node)
         codes = list(map(self.code, args))
         if name in _SPECIAL:
             return _SPECIAL[name](codes)
         return _called(name, codes, self._overloads[node])
 
-    def _list(self, node: ListNode) -> Code:
+    def _list(self, node: ast.ListNode) -> Code:
         codes = [self.code(item) for item in node.items]
         if not node.optional:
-            if all(isinstance(item, Literal) for item in node.items):
+            if all(isinstance(item, ast.Literal) for item in node.items):
                 return _constant([code([]) for code in codes])
             return lambda frame: [code(frame) for code in codes]
         optional = node.optional
@@ -226,13 +213,13 @@ class Compiler:
                 value = code(frame)
                 if place not in optional:
                     found.append(value)
-                elif _is_given(value):
+                elif _has_value(value):
                     found.append(value.value)
             return found
 
         return made
 
-    def _map(self, node: MapNode) -> Code:
+    def _map(self, node: ast.MapNode) -> Code:
         entries = [(self.code(entry.key), self.code(entry.value), entry.is_optional) for entry in node.entries]
 
         def made(frame: Frame) -> dict[Any, Any]:
@@ -240,7 +227,7 @@ class Compiler:
             for key_code, value_code, is_optional in entries:
                 key, value = key_code(frame), value_code(frame)
                 if is_optional:
-                    if not _is_given(value):
+                    if not _has_value(value):
                         continue
                     value = value.value
                 try:
@@ -251,7 +238,7 @@ class Compiler:
 
         return made
 
-    def _fold(self, node: Fold) -> Code:
+    def _fold(self, node: ast.Fold) -> Code:
         items = self.code(node.range)
         places = [self.size + index for index, name in enumerate((node.first, node.second)) if name]
         self.size += len(places)
@@ -262,7 +249,7 @@ class Compiler:
         self._places = outer
         return compile_fold(node.kind, items, places, filter, body)
 
-    def _bind(self, node: Bind) -> Code:
+    def _bind(self, node: ast.Bind) -> Code:
         value = self.code(node.value)
         place = self.size
         self.size += 1
@@ -341,50 +328,41 @@ def _optional_field(value: Any, field: str) -> Optional:
     return Optional(lookup(value, field) if is_map(value) else MISSING)
 
 
-def _is_there(value: Any, field: str) -> bool:
+def _has_field(value: Any, field: str) -> bool:
     if isinstance(value, Optional):
-        return value.has_value and _is_there(value.value, field)
+        return value.has_value and _has_field(value.value, field)
     return is_map(value) and lookup(value, field) is not MISSING
 
 
-def _is_given(value: Any) -> bool:
+def _has_value(value: Any) -> bool:
     if not isinstance(value, Optional):
         raise CelError(f"cannot initialize optional list element from non-optional value {value}")
     return value.has_value
 
 
-def _settled(codes: list[Code], decisive: bool) -> Code:
+def _short_circuit(codes: list[Code], decisive: bool) -> Code:
     """Compiles `&&` or `||`: one decisive value suffices, even if other operands fail."""
 
-    def settled(frame: Frame) -> bool:
+    def evaluated(frame: Frame) -> bool:
         failure: CelError | None = None
         for code in codes:
             try:
-                value = code(frame)
+                value = _truth(code(frame))
             except CelError as error:
                 failure = failure or error
                 continue
-            if type(value) is not bool:
-                failure = failure or no_such_overload()
-            elif value is decisive:
+            if value is decisive:
                 return decisive
         if failure is not None:
             raise failure
         return not decisive
 
-    return settled
+    return evaluated
 
 
-def _chosen(codes: list[Code]) -> Code:
+def _conditional(codes: list[Code]) -> Code:
     condition, yes, no = codes
-
-    def chosen(frame: Frame) -> Any:
-        value = condition(frame)
-        if type(value) is not bool:
-            raise no_such_overload()
-        return yes(frame) if value else no(frame)
-
-    return chosen
+    return lambda frame: yes(frame) if _truth(condition(frame)) else no(frame)
 
 
 def _indexed(codes: list[Code], compute: Callable[[Any, Any], Any]) -> Code:
@@ -428,9 +406,9 @@ def _alternative(codes: list[Code], *, unwraps: bool) -> Code:
 
 
 _SPECIAL: dict[str, Callable[[list[Code]], Code]] = {
-    "_&&_": lambda codes: _settled(codes, False),
-    "_||_": lambda codes: _settled(codes, True),
-    "_?_:_": _chosen,
+    "_&&_": lambda codes: _short_circuit(codes, False),
+    "_||_": lambda codes: _short_circuit(codes, True),
+    "_?_:_": _conditional,
     "_==_": lambda codes: _equality(codes, True),
     "_!=_": lambda codes: _equality(codes, False),
     "@in": _membership,
@@ -483,17 +461,17 @@ def compile_expression(source: str, variables: Mapping[str, Type]) -> CelProgram
     return CelProgram(result, frozenset(_names(root)), code, compiler.size)
 
 
-def _check_patterns(node: Expr) -> None:
-    if isinstance(node, CallExpr) and node.function in {"find", "findAll"} and node.target and node.args:
+def _check_patterns(node: ast.Expr) -> None:
+    if isinstance(node, ast.CallExpr) and node.function in {"find", "findAll"} and node.target and node.args:
         pattern = node.args[0]
-        if isinstance(pattern, Literal) and isinstance(pattern.value, str):
+        if isinstance(pattern, ast.Literal) and isinstance(pattern.value, str):
             go_pattern(pattern.value)
     for inner in children(node):
         _check_patterns(inner)
 
 
-def _names(node: Expr) -> set[str]:
-    found = {node.name} if isinstance(node, Ident) else set()
+def _names(node: ast.Expr) -> set[str]:
+    found = {node.name} if isinstance(node, ast.Ident) else set()
     for inner in children(node):
         found |= _names(inner)
     return found

@@ -8,36 +8,22 @@ vendor/github.com/google/cel-go/parser/macro.go, vendor/github.com/google/cel-go
 
 from collections.abc import Callable, Sequence
 
-from pykubelet.apiserver.apiextensions.cel.ast import (
-    Bind,
-    CallExpr,
-    Expr,
-    Fold,
-    FoldKind,
-    Ident,
-    ListNode,
-    Literal,
-    MapEntry,
-    MapNode,
-    MessageNode,
-    Select,
-    qualified_name,
-)
+from pykubelet.apiserver.apiextensions.cel import ast
 from pykubelet.apiserver.apiextensions.cel.lexer import LiteralError, Token, literal_value, tokens
 from pykubelet.apiserver.apiextensions.cel.values import ExpressionError, Issue
 
 _RESULT = "__result__"
 _SORTED = "@sorted"
 _KINDS = {
-    "all": FoldKind.ALL,
-    "exists": FoldKind.EXISTS,
-    "exists_one": FoldKind.EXISTS_ONE,
-    "existsOne": FoldKind.EXISTS_ONE,
-    "map": FoldKind.LIST,
-    "filter": FoldKind.LIST,
-    "transformList": FoldKind.LIST,
-    "transformMap": FoldKind.MAP,
-    "transformMapEntry": FoldKind.MERGE,
+    "all": ast.FoldKind.ALL,
+    "exists": ast.FoldKind.EXISTS,
+    "exists_one": ast.FoldKind.EXISTS_ONE,
+    "existsOne": ast.FoldKind.EXISTS_ONE,
+    "map": ast.FoldKind.LIST,
+    "filter": ast.FoldKind.LIST,
+    "transformList": ast.FoldKind.LIST,
+    "transformMap": ast.FoldKind.MAP,
+    "transformMapEntry": ast.FoldKind.MERGE,
 }
 
 
@@ -50,7 +36,7 @@ class MacroError(ValueError):
         self.message = message
 
 
-def expand_macro(function: str, target: Expr | None, args: Sequence[Expr], at: int) -> Expr | None:
+def expand_macro(function: str, target: ast.Expr | None, args: Sequence[ast.Expr], at: int) -> ast.Expr | None:
     """Expands a macro call."""
     if target is None:
         return _has(args[0], at) if function == "has" and len(args) == 1 else None
@@ -58,58 +44,61 @@ def expand_macro(function: str, target: Expr | None, args: Sequence[Expr], at: i
     return None if macro is None else macro(function, target, args, at)
 
 
-def _has(arg: Expr, at: int) -> Expr:
-    if not isinstance(arg, Select) or arg.is_optional or arg.is_test:
+def _has(arg: ast.Expr, at: int) -> ast.Expr:
+    if not isinstance(arg, ast.Select) or arg.is_optional or arg.is_test:
         raise MacroError(arg.at, "invalid argument to has() macro")
-    return Select(at, arg.operand, arg.field, is_test=True)
+    return ast.Select(at, arg.operand, arg.field, is_test=True)
 
 
-def _variable(node: Expr, message: str = "argument must be a simple name") -> str:
-    if not isinstance(node, Ident):
+def _variable(node: ast.Expr, message: str = "argument must be a simple name") -> str:
+    if not isinstance(node, ast.Ident):
         raise MacroError(node.at, message)
     if node.name == _RESULT:
         raise MacroError(node.at, "iteration variable overwrites accumulator variable")
     return node.name
 
 
-def _quantified(function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
-    return Fold(at, _KINDS[function], target, _variable(args[0]), "", None, args[1])
+def _quantified(function: str, target: ast.Expr, args: Sequence[ast.Expr], at: int) -> ast.Expr:
+    return ast.Fold(at, _KINDS[function], target, _variable(args[0]), "", None, args[1])
 
 
-def _mapped(_function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+def _mapped(_function: str, target: ast.Expr, args: Sequence[ast.Expr], at: int) -> ast.Expr:
     name = _variable(args[0], "argument is not an identifier")
-    return Fold(at, FoldKind.LIST, target, name, "", args[1] if len(args) == 3 else None, args[-1])
+    return ast.Fold(at, ast.FoldKind.LIST, target, name, "", args[1] if len(args) == 3 else None, args[-1])
 
 
-def _filtered(_function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+def _filtered(_function: str, target: ast.Expr, args: Sequence[ast.Expr], at: int) -> ast.Expr:
     name = _variable(args[0], "argument is not an identifier")
-    return Fold(at, FoldKind.LIST, target, name, "", args[1], args[0])
+    return ast.Fold(at, ast.FoldKind.LIST, target, name, "", args[1], args[0])
 
 
-def _in_pairs(function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+def _in_pairs(function: str, target: ast.Expr, args: Sequence[ast.Expr], at: int) -> ast.Expr:
     first, second = _variable(args[0]), _variable(args[1])
     if first == second:
         raise MacroError(args[1].at, f"duplicate variable name: {first}")
-    return Fold(at, _KINDS[function], target, first, second, args[2] if len(args) == 4 else None, args[-1])
+    return ast.Fold(at, _KINDS[function], target, first, second, args[2] if len(args) == 4 else None, args[-1])
 
 
-def _optional(function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+def _optional(function: str, target: ast.Expr, args: Sequence[ast.Expr], at: int) -> ast.Expr:
     name = _variable(args[0], f"{function}() variable name must be a simple identifier")
-    value: Expr = Bind(at, name, CallExpr(at, "value", target, ()), args[1])
+    value: ast.Expr = ast.Bind(at, name, ast.CallExpr(at, "value", target, ()), args[1])
     if function == "optMap":
-        value = CallExpr(at, "optional.of", None, (value,))
-    return CallExpr(
-        at, "_?_:_", None, (CallExpr(at, "hasValue", target, ()), value, CallExpr(at, "optional.none", None, ()))
+        value = ast.CallExpr(at, "optional.of", None, (value,))
+    return ast.CallExpr(
+        at,
+        "_?_:_",
+        None,
+        (ast.CallExpr(at, "hasValue", target, ()), value, ast.CallExpr(at, "optional.none", None, ())),
     )
 
 
-def _sorted_by(_function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
-    items = Ident(at, _SORTED)
+def _sorted_by(_function: str, target: ast.Expr, args: Sequence[ast.Expr], at: int) -> ast.Expr:
+    items = ast.Ident(at, _SORTED)
     keys = _mapped("map", items, args, at)
-    return Bind(at, _SORTED, target, CallExpr(at, "@sortByAssociatedKeys", items, (keys,)))
+    return ast.Bind(at, _SORTED, target, ast.CallExpr(at, "@sortByAssociatedKeys", items, (keys,)))
 
 
-_Macro = Callable[[str, Expr, Sequence[Expr], int], Expr]
+_Macro = Callable[[str, ast.Expr, Sequence[ast.Expr], int], ast.Expr]
 _MACROS: dict[tuple[str, int], _Macro] = {
     **{(name, 2): _quantified for name in ("all", "exists", "exists_one", "existsOne")},
     **{(name, 3): _in_pairs for name in ("all", "exists", "exists_one", "existsOne")},
@@ -146,7 +135,7 @@ class _CelSyntaxError(Exception):
         self.issue = Issue(at, message)
 
 
-def parse(source: str) -> Expr:
+def parse(source: str) -> ast.Expr:
     """Parses an expression; raises ExpressionError."""
     if len(source) > _MAX_CHARACTERS:
         limit = f"expression code point size exceeds limit: size: {len(source)}, limit {_MAX_CHARACTERS}"
@@ -176,7 +165,7 @@ class _CelParser:
         self._at = 0
         self._depth = 0
 
-    def whole(self) -> Expr:
+    def whole(self) -> ast.Expr:
         node = self._expression()
         if self._next.kind != "end":
             raise self._unexpected("<EOF>")
@@ -215,31 +204,31 @@ class _CelParser:
         if self._depth > _MAX_DEPTH:
             raise RecursionError
 
-    def _expression(self) -> Expr:
+    def _expression(self) -> ast.Expr:
         self._deeper()
         node = self._either()
         at = self._next.at
         if self._accepts("?"):
             chosen = self._either()
             self._expect(":")
-            node = CallExpr(at, "_?_:_", None, (node, chosen, self._expression()))
+            node = ast.CallExpr(at, "_?_:_", None, (node, chosen, self._expression()))
         self._depth -= 1
         return node
 
-    def _either(self) -> Expr:
+    def _either(self) -> ast.Expr:
         return self._joined("||", "_||_", self._both)
 
-    def _both(self) -> Expr:
+    def _both(self) -> ast.Expr:
         return self._joined("&&", "_&&_", lambda: self._binary(0))
 
-    def _joined(self, sign: str, function: str, part: Callable[[], Expr]) -> Expr:
+    def _joined(self, sign: str, function: str, part: Callable[[], ast.Expr]) -> ast.Expr:
         parts = [part()]
         at = self._next.at
         while self._accepts(sign):
             parts.append(part())
-        return parts[0] if len(parts) == 1 else CallExpr(at, function, None, tuple(parts))
+        return parts[0] if len(parts) == 1 else ast.CallExpr(at, function, None, tuple(parts))
 
-    def _binary(self, level: int) -> Expr:
+    def _binary(self, level: int) -> ast.Expr:
         if level == len(_BINARY):
             return self._unary()
         node = self._binary(level + 1)
@@ -247,11 +236,11 @@ class _CelParser:
         while self._next.kind == "sign" and (function := _BINARY[level].get(self._next.text)):
             self._deeper()
             token = self._take()
-            node = CallExpr(token.at, function, None, (node, self._binary(level + 1)))
+            node = ast.CallExpr(token.at, function, None, (node, self._binary(level + 1)))
         self._depth = depth
         return node
 
-    def _unary(self) -> Expr:
+    def _unary(self) -> ast.Expr:
         token = self._next
         if token.kind == "sign" and token.text in {"!", "-"}:
             if token.text == "-" and self._tokens[self._at + 1].kind in _NUMBERS:
@@ -262,10 +251,10 @@ class _CelParser:
             node = self._member()
             function = "!_" if token.text == "!" else "-_"
             # A double negation cancels out.
-            return CallExpr(token.at, function, None, (node,)) if count % 2 else node
+            return ast.CallExpr(token.at, function, None, (node,)) if count % 2 else node
         return self._member()
 
-    def _member(self) -> Expr:
+    def _member(self) -> ast.Expr:
         node = self._primary()
         depth = self._depth
         while self._next.kind == "sign" and self._next.text in {".", "["}:
@@ -275,33 +264,33 @@ class _CelParser:
         self._depth = depth
         return node
 
-    def _selected(self, node: Expr, at: int) -> Expr:
+    def _selected(self, node: ast.Expr, at: int) -> ast.Expr:
         is_optional = self._accepts("?")
         name = self._name().text
         opening = self._next.at
         if not is_optional and self._accepts("("):
             return self._called(name, node, opening)
-        return Select(at, node, name, is_optional=is_optional)
+        return ast.Select(at, node, name, is_optional=is_optional)
 
-    def _indexed(self, node: Expr, at: int) -> Expr:
+    def _indexed(self, node: ast.Expr, at: int) -> ast.Expr:
         function = "_[?_]" if self._accepts("?") else "_[_]"
         index = self._expression()
         self._expect("]")
-        return CallExpr(at, function, None, (node, index))
+        return ast.CallExpr(at, function, None, (node, index))
 
-    def _called(self, function: str, target: Expr | None, at: int) -> Expr:
-        args: list[Expr] = []
+    def _called(self, function: str, target: ast.Expr | None, at: int) -> ast.Expr:
+        args: list[ast.Expr] = []
         if not self._accepts(")"):
             args.append(self._expression())
             while self._accepts(","):
                 args.append(self._expression())
             self._expect(")")
         try:
-            return expand_macro(function, target, args, at) or CallExpr(at, function, target, tuple(args))
+            return expand_macro(function, target, args, at) or ast.CallExpr(at, function, target, tuple(args))
         except MacroError as error:
             raise _CelSyntaxError(error.at, error.message) from None
 
-    def _primary(self) -> Expr:
+    def _primary(self) -> ast.Expr:
         token = self._next
         is_negative_number = token.text == "-" and self._tokens[self._at + 1].kind in _NUMBERS
         if token.kind in _LITERALS or (token.kind == "sign" and is_negative_number):
@@ -311,7 +300,7 @@ class _CelParser:
         if token.kind == "sign":
             self._at += 1
             if token.text in _CONSTANTS:
-                return Literal(token.at, _CONSTANTS[token.text])
+                return ast.Literal(token.at, _CONSTANTS[token.text])
             match token.text:
                 case ".":
                     return self._named(token.at)
@@ -326,24 +315,24 @@ class _CelParser:
             self._at -= 1
         raise self._unexpected(_OPERAND)
 
-    def _literal(self) -> Literal:
+    def _literal(self) -> ast.Literal:
         at = self._next.at
         negative = self._accepts("-")
         try:
-            return Literal(at, literal_value(self._take(), negative=negative))
+            return ast.Literal(at, literal_value(self._take(), negative=negative))
         except LiteralError as error:
             raise _CelSyntaxError(at, str(error)) from None
 
-    def _named(self, at: int) -> Expr:
+    def _named(self, at: int) -> ast.Expr:
         token = self._name()
         if token.text in RESERVED:
             raise _CelSyntaxError(at, f"reserved identifier: {token.text}")
         opening = self._next.at
         if self._accepts("("):
             return self._called(token.text, None, opening)
-        return self._message(Ident(token.at, token.text))
+        return self._message(ast.Ident(token.at, token.text))
 
-    def _message(self, name: Expr) -> Expr:
+    def _message(self, name: ast.Expr) -> ast.Expr:
         """Parses what follows a name in braces, as in `a.b{...}`, if anything."""
         ahead = self._at
         while self._tokens[ahead].text == "." and self._tokens[ahead + 1].kind == "name":
@@ -351,7 +340,7 @@ class _CelParser:
         if self._tokens[ahead].text != "{" or self._tokens[ahead].kind != "sign":
             return name
         while self._accepts("."):
-            name = Select(self._next.at, name, self._name().text)
+            name = ast.Select(self._next.at, name, self._name().text)
         at = self._take().at
         while not self._accepts("}"):
             self._accepts("?")
@@ -361,10 +350,10 @@ class _CelParser:
             if not self._accepts(","):
                 self._expect("}")
                 break
-        return MessageNode(at, qualified_name(name))
+        return ast.MessageNode(at, ast.qualified_name(name))
 
-    def _list(self, at: int) -> Expr:
-        items: list[Expr] = []
+    def _list(self, at: int) -> ast.Expr:
+        items: list[ast.Expr] = []
         optional: set[int] = set()
         while not self._accepts("]"):
             if self._accepts("?"):
@@ -373,16 +362,16 @@ class _CelParser:
             if not self._accepts(","):
                 self._expect("]")
                 break
-        return ListNode(at, tuple(items), frozenset(optional))
+        return ast.ListNode(at, tuple(items), frozenset(optional))
 
-    def _map(self, at: int) -> Expr:
-        entries: list[MapEntry] = []
+    def _map(self, at: int) -> ast.Expr:
+        entries: list[ast.MapEntry] = []
         while not self._accepts("}"):
             is_optional = self._accepts("?")
             key = self._expression()
             self._expect(":")
-            entries.append(MapEntry(key, self._expression(), is_optional))
+            entries.append(ast.MapEntry(key, self._expression(), is_optional))
             if not self._accepts(","):
                 self._expect("}")
                 break
-        return MapNode(at, tuple(entries))
+        return ast.MapNode(at, tuple(entries))

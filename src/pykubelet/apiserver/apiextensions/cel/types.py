@@ -184,7 +184,7 @@ def substitute(known: Mapping[str, Type], given: Type, *, unknown_as_dyn: bool =
 
 def most_general(first: Type, second: Type) -> Type:
     """Returns the more general of two matching types."""
-    return first if _says_no_more(first, second) else second
+    return first if _is_at_least_as_general(first, second) else second
 
 
 def _fit_all(bindings: Bindings, left: Sequence[Type], right: Sequence[Type]) -> bool:
@@ -238,12 +238,12 @@ def _occurs(bindings: Bindings, parameter: Type, within: Type) -> bool:
     return any(_occurs(bindings, parameter, each) for each in within.params)
 
 
-def _says_no_more(first: Type, second: Type) -> bool:
+def _is_at_least_as_general(first: Type, second: Type) -> bool:
     if first.kind in {"dyn", "param"}:
         return True
     if second.kind in {"dyn", "param"} or first.kind != second.kind:
         return False
     if first.kind in _WITH_PARAMS:
         pairs = zip(first.params, second.params, strict=True)
-        return first.name == second.name and all(_says_no_more(*pair) for pair in pairs)
+        return first.name == second.name and all(_is_at_least_as_general(*pair) for pair in pairs)
     return first.kind == "type" or first == second

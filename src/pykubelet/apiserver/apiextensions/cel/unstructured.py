@@ -14,22 +14,9 @@ from functools import lru_cache
 from typing import Any
 
 from pykubelet.api.field_errors import go_json
+from pykubelet.apiserver.apiextensions.cel import types
 from pykubelet.apiserver.apiextensions.cel.library.times import read_date, read_loose_duration, read_timestamp
 from pykubelet.apiserver.apiextensions.cel.parser import RESERVED
-from pykubelet.apiserver.apiextensions.cel.types import (
-    BOOL,
-    BYTES,
-    DOUBLE,
-    DURATION,
-    DYN,
-    INT,
-    STRING,
-    TIMESTAMP,
-    Type,
-    list_of,
-    map_of,
-    object_type,
-)
 from pykubelet.apiserver.apiextensions.cel.values import (
     MISSING,
     CelError,
@@ -84,21 +71,14 @@ _RESOURCE_FIELDS: dict[str, Structural] = {
 }
 
 
-_CLASSES: dict[str, tuple[type, ...]] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "number": (int, float),
-    "integer": (int,),
-    "boolean": (bool,),
-}
-_WANTED = {
-    "object": "a map for the provided schema with type=object",
-    "array": "an array for the provided schema with type=array",
-    "string": "string",
-    "number": "float",
-    "integer": "int",
-    "boolean": "bool",
+# The classes of values of a type, and how errors describe the type.
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "object": ((dict,), "a map for the provided schema with type=object"),
+    "array": ((list,), "an array for the provided schema with type=array"),
+    "string": ((str,), "string"),
+    "number": ((int, float), "float"),
+    "integer": ((int,), "int"),
+    "boolean": ((bool,), "bool"),
 }
 
 
@@ -124,8 +104,9 @@ def from_document(value: Any, schema: Structural, *, is_resource: bool = False) 
         # A value without a schema can only be compared.
         return value
     kind = schema.types[0]
-    if type(value) not in _CLASSES[kind]:
-        raise CelError(f"invalid data, expected {_WANTED[kind]}")
+    classes, wanted = _TYPES[kind]
+    if type(value) not in classes:
+        raise CelError(f"invalid data, expected {wanted}")
     match kind:
         case "object":
             is_resource = is_resource or schema.embedded
@@ -181,10 +162,10 @@ class ObjectValue:
             raise no_such_overload()
         # Rules with loops access the same field repeatedly.
         if key not in self._found:
-            self._found[key] = self._look_for(key)
+            self._found[key] = self._converted(key)
         return self._found[key]
 
-    def _look_for(self, key: str) -> Any:
+    def _converted(self, key: str) -> Any:
         name = unescape(key) if self._fields else key
         if name is None or name not in self.document:
             return MISSING
@@ -287,35 +268,35 @@ add_kind(ListValue, "list")
 add_kind(_Joined, "list")
 
 
-_SCALARS = {"string": STRING, "boolean": BOOL, "number": DOUBLE, "integer": INT}
-_FORMATS = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+_SCALARS = {"string": types.STRING, "boolean": types.BOOL, "number": types.DOUBLE, "integer": types.INT}
+_FORMATS = {"byte": types.BYTES, "duration": types.DURATION, "date": types.TIMESTAMP, "date-time": types.TIMESTAMP}
 
 
-def schema_type(schema: Structural, *, is_resource: bool = False, name: str = "selfType") -> Type | None:
+def schema_type(schema: Structural, *, is_resource: bool = False, name: str = "selfType") -> types.Type | None:
     """Returns the CEL type of a schema; None if expressions cannot access it."""
     if len(schema.types) != 1:
         # int-or-string is dynamic; a schema without a type is invisible.
-        return DYN if schema.types else None
+        return types.DYN if schema.types else None
     kind = schema.types[0]
     if kind == "object":
         return _object(schema, name, is_resource=is_resource)
     if kind == "array":
         item = schema.items and schema_type(schema.items, is_resource=schema.items.embedded, name=f"{name}.@idx")
-        return list_of(item) if item else None
+        return types.list_of(item) if item else None
     if kind == "string" and schema.values is not None:
-        return _FORMATS.get(schema.values.format, STRING)
+        return _FORMATS.get(schema.values.format, types.STRING)
     return _SCALARS.get(kind)
 
 
-def _object(schema: Structural, name: str, *, is_resource: bool) -> Type | None:
+def _object(schema: Structural, name: str, *, is_resource: bool) -> types.Type | None:
     additional = schema.additional_schema
     if additional is not None:
         value = schema_type(additional, is_resource=additional.embedded, name=f"{name}.@elem")
-        return map_of(STRING, value) if value else None
-    fields: dict[str, Type] = {}
+        return types.map_of(types.STRING, value) if value else None
+    fields: dict[str, types.Type] = {}
     for key, each in (resource_fields(schema) if is_resource else schema.properties).items():
         field = escape(key)
         type_ = field and schema_type(each, is_resource=each.embedded, name=f"{name}.{field}")
         if field and type_:
             fields[field] = type_
-    return object_type(name, fields)
+    return types.object_type(name, fields)

@@ -216,7 +216,6 @@ def _type_name(schema: Structural) -> str:
 
 
 def _name(rule: CompiledRule) -> str:
-    """Returns the name of a rule in messages."""
     name: str = rule.stated.get("message", "").strip() or rule.stated["rule"].strip()
     return name
 

@@ -5,7 +5,7 @@ Upstream: vendor/github.com/google/cel-go/cel/validator.go, vendor/github.com/go
 
 from collections.abc import Callable, Iterator
 
-from pykubelet.apiserver.apiextensions.cel.ast import Bind, CallExpr, Expr, Fold, ListNode, Literal, MapNode, Select
+from pykubelet.apiserver.apiextensions.cel import ast
 from pykubelet.apiserver.apiextensions.cel.library.strings import WRONG_TYPES, parse_clauses
 from pykubelet.apiserver.apiextensions.cel.library.times import MAX_SECONDS, MIN_SECONDS, read_duration, read_timestamp
 from pykubelet.apiserver.apiextensions.cel.types import Type
@@ -13,7 +13,7 @@ from pykubelet.apiserver.apiextensions.cel.values import CelError, Issue
 from pykubelet.apiserver.apiextensions.regexp.regexp import go_pattern
 from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError
 
-TypeOf = Callable[[Expr], Type]
+TypeOf = Callable[[ast.Expr], Type]
 _FORMATTED = frozenset(
     {"list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null_type"}
 )
@@ -29,53 +29,52 @@ _CLAUSE_KINDS = {
 }
 
 
-def literal_issues(root: Expr, type_of: TypeOf) -> list[Issue]:
+def literal_issues(root: ast.Expr, type_of: TypeOf) -> list[Issue]:
     """Returns the problems of constants in a checked expression."""
     return list(_issues(root, type_of, is_exempt=False))
 
 
-def _issues(node: Expr, type_of: TypeOf, *, is_exempt: bool) -> Iterator[Issue]:
-    if isinstance(node, CallExpr):
+def _issues(node: ast.Expr, type_of: TypeOf, *, is_exempt: bool) -> Iterator[Issue]:
+    if isinstance(node, ast.CallExpr):
         yield from _call_issues(node, type_of)
         # Arguments of `format` may have any type.
         is_exempt = is_exempt or node.function == "format"
-    elif isinstance(node, ListNode | MapNode) and not is_exempt:
+    elif isinstance(node, ast.ListNode | ast.MapNode) and not is_exempt:
         yield from _kind_issues(node, type_of)
     for inner in children(node):
         yield from _issues(inner, type_of, is_exempt=is_exempt)
 
 
-def children(node: Expr) -> list[Expr]:
-    """Returns the child nodes of a node."""
+def children(node: ast.Expr) -> list[ast.Expr]:
     match node:
-        case Select():
+        case ast.Select():
             return [node.operand]
-        case CallExpr():
+        case ast.CallExpr():
             return [*([node.target] if node.target else []), *node.args]
-        case ListNode():
+        case ast.ListNode():
             return list(node.items)
-        case MapNode():
+        case ast.MapNode():
             return [each for entry in node.entries for each in (entry.key, entry.value)]
-        case Fold():
+        case ast.Fold():
             return [node.range, *([node.filter] if node.filter else []), node.body]
-        case Bind():
+        case ast.Bind():
             return [node.value, node.body]
     return []
 
 
-def _call_issues(node: CallExpr, type_of: TypeOf) -> Iterator[Issue]:
+def _call_issues(node: ast.CallExpr, type_of: TypeOf) -> Iterator[Issue]:
     first = node.args[0] if node.args else None
     if (
-        isinstance(first, Literal)
+        isinstance(first, ast.Literal)
         and node.function in {"duration", "timestamp", "matches"}
-        and not _is_read(node, first)
+        and not _is_valid(node, first)
     ):
         yield Issue(first.at, f"invalid {node.function} argument")
-    if node.function == "format" and isinstance(node.target, Literal) and isinstance(first, ListNode):
+    if node.function == "format" and isinstance(node.target, ast.Literal) and isinstance(first, ast.ListNode):
         yield from _format_issues(node, node.target.value, first, type_of)
 
 
-def _is_read(node: CallExpr, arg: Literal) -> bool:
+def _is_valid(node: ast.CallExpr, arg: ast.Literal) -> bool:
     if type(arg.value) is int:
         return node.function == "timestamp" and MIN_SECONDS <= arg.value <= MAX_SECONDS
     if not isinstance(arg.value, str):
@@ -93,7 +92,7 @@ def _is_read(node: CallExpr, arg: Literal) -> bool:
     return True
 
 
-def _format_issues(node: CallExpr, text: str, args: ListNode, type_of: TypeOf) -> Iterator[Issue]:
+def _format_issues(node: ast.CallExpr, text: str, args: ast.ListNode, type_of: TypeOf) -> Iterator[Issue]:
     try:
         verbs = parse_clauses(text)
     except CelError as error:
@@ -112,16 +111,16 @@ def _format_issues(node: CallExpr, text: str, args: ListNode, type_of: TypeOf) -
         yield Issue(node.at, f"too many arguments supplied to string.format {counts}")
 
 
-def _kind_issues(node: ListNode | MapNode, type_of: TypeOf) -> Iterator[Issue]:
+def _kind_issues(node: ast.ListNode | ast.MapNode, type_of: TypeOf) -> Iterator[Issue]:
     """Reports lists and maps whose items, keys or values have different types."""
-    if isinstance(node, ListNode):
+    if isinstance(node, ast.ListNode):
         yield from _mixed(node.items, [place in node.optional for place in range(len(node.items))], type_of)
         return
     yield from _mixed([entry.key for entry in node.entries], [False] * len(node.entries), type_of)
     yield from _mixed([e.value for e in node.entries], [e.is_optional for e in node.entries], type_of)
 
 
-def _mixed(nodes: list[Expr] | tuple[Expr, ...], optional: list[bool], type_of: TypeOf) -> Iterator[Issue]:
+def _mixed(nodes: list[ast.Expr] | tuple[ast.Expr, ...], optional: list[bool], type_of: TypeOf) -> Iterator[Issue]:
     wanted: Type | None = None
     for node, is_optional in zip(nodes, optional, strict=True):
         found = type_of(node)

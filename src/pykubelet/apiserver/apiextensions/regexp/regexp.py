@@ -44,7 +44,7 @@ class EmptyWidthInst:
 class AltInst:
     """Continues on several branches, preferred ones first."""
 
-    ways: tuple[int, ...]
+    branches: tuple[int, ...]
 
 
 Step = RuneInst | EmptyWidthInst | AltInst | None
@@ -111,7 +111,7 @@ def _add(step: Step, steps: list[Step]) -> int:
 
 
 # Cache size of one pattern: a few states with the characters of ordinary texts.
-_MOST_REMEMBERED = 4000
+_MAX_CACHED = 4000
 
 
 class _State:
@@ -133,7 +133,7 @@ class GoPattern:
     def __init__(self, program: RegexpProgram) -> None:
         self._steps, self._first = program.steps, program.first
         self._states: dict[tuple[frozenset[int], str], _State] = {}
-        self._remembered = 0
+        self._cached = 0
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches anywhere in the text."""
@@ -164,7 +164,7 @@ class GoPattern:
     def _next(self, state: _State, char: str) -> _State:
         """Returns the state after a character, or at the end of the text for an empty one."""
         pending = {self._first}
-        for step, _ in self._ways(((index, 0) for index in state.pending), state.before, char):
+        for step, _ in self._reachable(((index, 0) for index in state.pending), state.before, char):
             if step is None:
                 following = _MATCHED
                 break
@@ -172,10 +172,10 @@ class GoPattern:
                 pending.add(step.then)
         else:
             following = self._state(frozenset(pending), _kind(char))
-        if self._remembered >= _MOST_REMEMBERED:
+        if self._cached >= _MAX_CACHED:
             self._states.clear()
-            self._remembered = 0
-        self._remembered += 1
+            self._cached = 0
+        self._cached += 1
         state.following[char] = following
         return following
 
@@ -195,18 +195,18 @@ class GoPattern:
             if not pending:
                 break
             char = text[at : at + 1]
-            going_on: list[tuple[int, int]] = []
-            for step, begin in self._ways(pending, text[at - 1 : at] if at else "", char):
+            continuing: list[tuple[int, int]] = []
+            for step, begin in self._reachable(pending, text[at - 1 : at] if at else "", char):
                 if step is None:
                     # Later branches have lower priority.
                     best = (begin, at)
                     break
                 if char and step.chars.has(char):
-                    going_on.append((step.then, begin))
-            pending = going_on
+                    continuing.append((step.then, begin))
+            pending = continuing
         return best
 
-    def _ways(
+    def _reachable(
         self, pending: Iterable[tuple[int, int]], before: str, after: str
     ) -> Iterator[tuple[RuneInst | None, int]]:
         """Returns character instructions and matches (None), each once in priority order, with their start."""
@@ -220,7 +220,7 @@ class GoPattern:
                 seen.add(now)
                 step = self._steps[now]
                 if isinstance(step, AltInst):
-                    stack.extend(reversed(step.ways))
+                    stack.extend(reversed(step.branches))
                 elif not isinstance(step, EmptyWidthInst):
                     yield step, begin
                 elif _is_at(step.place, before, after):

@@ -84,7 +84,6 @@ Node = Chars | EmptyWidth | Concat | Alternate | Repeat
 
 
 def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-    """Returns the complement of the ranges."""
     found: list[Range] = []
     start = 0
     for low, high in sorted(ranges):
@@ -100,14 +99,8 @@ _UPPER: tuple[Range, ...] = ((65, 90),)
 _SPACE: tuple[Range, ...] = ((9, 10), (12, 13), (32, 32))
 _WORD: tuple[Range, ...] = (*_DIGITS, *_UPPER, (95, 95), *_LOWER)
 
-PERL = {
-    "d": _DIGITS,
-    "D": complement(_DIGITS),
-    "s": _SPACE,
-    "S": complement(_SPACE),
-    "w": _WORD,
-    "W": complement(_WORD),
-}
+_PERL = {"d": _DIGITS, "s": _SPACE, "w": _WORD}
+PERL = _PERL | {name.upper(): complement(ranges) for name, ranges in _PERL.items()}
 POSIX: dict[str, tuple[Range, ...]] = {
     "alnum": (*_DIGITS, *_UPPER, *_LOWER),
     "alpha": (*_UPPER, *_LOWER),
@@ -196,7 +189,6 @@ class _Flags:
 
 
 def parse(pattern: str) -> Node:
-    """Parses a pattern into a tree."""
     parser = _PatternParser(pattern)
     node = parser.choice(_Flags(), 0)
     if parser.at < len(pattern):
@@ -290,7 +282,6 @@ class _PatternParser:
         return inside
 
     def _escape(self, flags: _Flags) -> list[Node]:
-        """Parses an escape outside a character class."""
         start = self.at - 1
         char = self._text[self.at : self.at + 1]
         if char == "Q":

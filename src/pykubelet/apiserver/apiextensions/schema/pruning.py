@@ -21,7 +21,6 @@ def prune(document: Document, schema: Structural) -> Document:
 
 
 def prune_value(value: Any, schema: Structural) -> Any:
-    """Prunes a value inside an object."""
     return _prune(value, schema, "", None)
 
 

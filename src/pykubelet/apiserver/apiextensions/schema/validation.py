@@ -43,18 +43,15 @@ class SchemaError(NamedTuple):
 
 
 def wrong_type(at: str, wanted: str, found: str) -> SchemaError:
-    """The value has the wrong type or format."""
     return SchemaError("type", at, f"{at} in body must be of type {wanted}: {go_quote(found)}", found)
 
 
 def not_in_enum(at: str, value: Any, allowed: Sequence[Any]) -> SchemaError:
-    """The value is not one of the allowed ones."""
     shown = " ".join(each if isinstance(each, str) else go_json(each) for each in allowed)
     return SchemaError("enum", at, f"{at} in body should be one of [{shown}]", value, allowed)
 
 
 def broken_rule(at: str, value: Any, rule: str) -> SchemaError:
-    """The value breaks the stated rule."""
     return SchemaError("rule", at, f"{at} in body {rule}", value)
 
 
@@ -98,14 +95,7 @@ def _plain(value: Any) -> Any:
 ABSENT: Final = object()
 """No old value exists, or none that corresponds to the new one."""
 _NULL = "null"
-_TYPES: Final[dict[type, str]] = {
-    bool: "boolean",
-    str: "string",
-    int: "integer",
-    float: "number",
-    list: "array",
-    dict: "object",
-}
+_TYPES = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
 _NUMBER_FORMATS = {int: "int64", float: "float64"}
 _NOT_RATCHETED = frozenset({"apiVersion", "kind"})
 
@@ -261,7 +251,6 @@ def _check_list(value: list[Any], schema: Structural, path: str, old: Any, resul
 
 
 def _keys(item: Any, schema: Structural) -> str:
-    """Returns the key of a list map item."""
     return repr([item.get(key) for key in schema.map_keys]) if isinstance(item, dict) else ""
 
 

@@ -32,7 +32,6 @@ _MIXED_CASE = "may have mixed case, but should otherwise match: "
 
 
 def definition_errors(definition: Document) -> list[FieldError]:
-    """Validates a new definition."""
     spec, status = definition.get("spec", {}), definition.get("status", {})
     wanted = f"{spec.get('names', {}).get('plural', '')}.{spec.get('group', '')}"
 
@@ -51,7 +50,6 @@ def definition_errors(definition: Document) -> list[FieldError]:
 
 
 def definition_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """Validates an update of a definition."""
     spec, before = new.get("spec", {}), old.get("spec", {})
     names, names_before = spec.get("names", {}), before.get("names", {})
     errors = [*metadata_update_errors(new.get("metadata", {}), old.get("metadata", {})), *_spec_errors(spec)]
@@ -72,7 +70,6 @@ def definition_update_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def status_errors(status: Document) -> list[FieldError]:
-    """Validates the status of a definition."""
     return list(_names_errors(status.get("acceptedNames", {}), "status.acceptedNames"))
 
 
@@ -225,13 +222,13 @@ def _approval_errors(new: Document, old: Document | None) -> Iterator[FieldError
 
 
 def _approval(definition: Document) -> str:
-    said = (definition.get("metadata", {}).get("annotations") or {}).get(_APPROVED, "")
-    if not said:
+    annotation = (definition.get("metadata", {}).get("annotations") or {}).get(_APPROVED, "")
+    if not annotation:
         return "missing"
-    if said.startswith("unapproved"):
+    if annotation.startswith("unapproved"):
         return "bypassed"
     try:
-        parts = urlsplit(said)
+        parts = urlsplit(annotation)
     except ValueError:
         return "invalid"
     return "approved" if parts.scheme and parts.netloc else "invalid"

@@ -17,23 +17,9 @@ from pykubelet.apiserver.apiextensions.schema.defaulting import default_errors
 from pykubelet.apiserver.apiextensions.schema.structural import PRESERVE, VALIDATIONS, Structural, compile_schema
 from pykubelet.apiserver.apiextensions.validation.structural import schema_errors, structural_errors
 
-_PLACES = {
-    "schema": "validation",
-    "subresources": "subresources",
-    "additionalPrinterColumns": "additionalPrinterColumns",
-    "selectableFields": "selectableFields",
-}
-_SHOWN = (
-    ("Name", "name", ""),
-    ("Served", "served", False),
-    ("Storage", "storage", False),
-    ("Deprecated", "deprecated", False),
-    ("DeprecationWarning", "deprecationWarning", None),
-    ("Schema", "schema", None),
-    ("Subresources", "subresources", None),
-    ("AdditionalPrinterColumns", "additionalPrinterColumns", None),
-    ("SelectableFields", "selectableFields", None),
-)
+_PER_VERSION = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
+# The fields of a version that error messages show, and how they show empty ones.
+_SHOWN = {"name": "", "served": False, "storage": False, "deprecated": False, "deprecationWarning": None}
 
 
 def is_shared(spec: Document, field: str) -> bool:
@@ -54,7 +40,7 @@ def shared_values(spec: Document, field: str) -> Iterator[tuple[Any, str]]:
     """Yields the value and path of a field that all versions share."""
     versions = spec.get("versions") or []
     if versions and versions[0].get(field) is not None and is_shared(spec, field):
-        yield versions[0][field], f"spec.{_PLACES[field]}"
+        yield versions[0][field], "spec.validation" if field == "schema" else f"spec.{field}"
 
 
 def display_versions(spec: Document) -> list[Document] | None:
@@ -62,9 +48,10 @@ def display_versions(spec: Document) -> list[Document] | None:
     versions = spec.get("versions")
     if versions is None:
         return None
-    kept = [field for field in _PLACES if not is_shared(spec, field)]
+    fields = {**_SHOWN, **dict.fromkeys(_PER_VERSION)}
+    shared = {field for field in _PER_VERSION if is_shared(spec, field)}
     return [
-        {name: version.get(key, empty) if key not in _PLACES or key in kept else None for name, key, empty in _SHOWN}
+        {key[0].upper() + key[1:]: None if key in shared else version.get(key, empty) for key, empty in fields.items()}
         for version in versions
     ]
 
@@ -84,7 +71,6 @@ _ROOT_FIELDS = frozenset({name[0].lower() + name[1:] for name in _ROOT_NAMES.spl
 
 
 def warning_errors(version: Document, path: str) -> Iterator[FieldError]:
-    """Validates the deprecation warning of a version."""
     warning = version.get("deprecationWarning")
     if warning is None:
         return
@@ -165,7 +151,6 @@ def subresources_errors(subresources: Document, path: str) -> Iterator[FieldErro
 
 
 def columns_errors(columns: Sequence[Document], path: str) -> Iterator[FieldError]:
-    """Validates additionalPrinterColumns of a version."""
     for index, column in enumerate(columns):
         at = f"{path}[{index}]"
         if not column.get("name"):

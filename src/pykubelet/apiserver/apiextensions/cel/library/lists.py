@@ -83,13 +83,8 @@ def _flattened(values: list[Any], depth: int = 1) -> list[Any]:
 def _sorted_by(values: list[Any], keys: list[Any]) -> list[Any]:
     if any(type(key) is not type(keys[0]) for key in keys):
         raise CelError("list elements must have the same type")
-    pairs = list(zip(keys, values, strict=True))
-    pairs.sort(key=cmp_to_key(_compared))
-    return [value for _, value in pairs]
-
-
-def _compared(one: tuple[Any, Any], other: tuple[Any, Any]) -> int:
-    return compare(one[0], other[0])
+    order = cmp_to_key(compare)
+    return [values[index] for index in sorted(range(len(values)), key=lambda index: order(keys[index]))]
 
 
 def _range(count: int) -> list[int]:

@@ -128,12 +128,7 @@ def _compared(accepts: Callable[[int, int], bool]) -> Callable[[Any, Any], bool]
     return lambda left, right: accepts(compare(left, right), 0)
 
 
-_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "_<_": operator.lt,
-    "_<=_": operator.le,
-    "_>_": operator.gt,
-    "_>=_": operator.ge,
-}
+_ORDERS = {"_<_": operator.lt, "_<=_": operator.le, "_>_": operator.gt, "_>=_": operator.ge}
 
 OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("_+_(int, int) -> int", lambda a, b: int64(a + b)),

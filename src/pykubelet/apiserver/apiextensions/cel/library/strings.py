@@ -91,7 +91,6 @@ def parse_clauses(text: str) -> list[str]:
 
 
 def parse_clause(match: re.Match[str]) -> tuple[str, int]:
-    """Returns verb and precision of a clause."""
     verb, precision = match["verb"], match["precision"]
     if not verb:
         raise CelError(_NO_END if precision else "unexpected end of string")

@@ -124,7 +124,6 @@ def timestamp_text(timestamp: Timestamp) -> str:
 
 _OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d{1,2})", re.ASCII)
 _ONE_DAY = timedelta(days=1)
-_MILLISECOND = 1_000_000
 _PARTS: dict[str, Callable[[datetime], int]] = {
     "getFullYear": lambda at: at.year,
     "getMonth": lambda at: at.month - 1,
@@ -137,12 +136,7 @@ _PARTS: dict[str, Callable[[datetime], int]] = {
     "getSeconds": lambda at: at.second,
     "getMilliseconds": lambda at: at.microsecond // 1000,
 }
-_LENGTHS = {
-    "getHours": 3600 * NANOSECONDS,
-    "getMinutes": 60 * NANOSECONDS,
-    "getSeconds": NANOSECONDS,
-    "getMilliseconds": _MILLISECOND,
-}
+_LENGTHS = {"getHours": "h", "getMinutes": "m", "getSeconds": "s", "getMilliseconds": "ms"}
 
 
 def _zone(name: str) -> tzinfo:
@@ -179,5 +173,5 @@ def _length(unit: int) -> Callable[[Duration], int]:
 OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     *((f"(timestamp).{name}() -> int", _part(read)) for name, read in _PARTS.items()),
     *((f"(timestamp).{name}(string) -> int", _part(read)) for name, read in _PARTS.items()),
-    *((f"(duration).{name}() -> int", _length(unit)) for name, unit in _LENGTHS.items()),
+    *((f"(duration).{name}() -> int", _length(DURATION_UNITS[unit])) for name, unit in _LENGTHS.items()),
 )
