@@ -197,13 +197,15 @@ def _resource_rows(served: Kind) -> list[Document]:
         "kind": resource.kind,
         "verbs": list(served.verbs),
     }
-    if served.short_names:
-        row["shortNames"] = list(served.short_names)
-    if served.categories:
-        row["categories"] = list(served.categories)
+    row |= _names(served)
     if "watch" in served.verbs:  # a kind that cannot be watched is not stored
         row["storageVersionHash"] = storage_version_hash(resource.group, resource.version, resource.kind)
     return [row, *(_subresource_row(served, name) for name in sorted(served.subresources))]
+
+
+def _names(served: Kind) -> Document:
+    names = {"shortNames": list(served.short_names), "categories": list(served.categories)}
+    return {field: values for field, values in names.items() if values}
 
 
 def _subresource_row(served: Kind, name: str) -> Document:
@@ -227,10 +229,7 @@ def _aggregated_resource(served: Kind) -> Document:
         "singularResource": served.singular_name,
         "verbs": list(served.verbs),
     }
-    if served.short_names:
-        row["shortNames"] = list(served.short_names)
-    if served.categories:
-        row["categories"] = list(served.categories)
+    row |= _names(served)
     if served.subresources:
         row["subresources"] = [_aggregated_subresource(served, name) for name in sorted(served.subresources)]
     return row

@@ -28,7 +28,6 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 def not_found(resource: Resource, name: str) -> NotFound:
-    """The object does not exist."""
     return NotFound(f"{resource.group_resource} {go_quote(name)} not found", details=_details(resource, name))
 
 
@@ -86,7 +85,6 @@ def invalid_object(resource: Resource, name: str, errors: Sequence[FieldError]) 
 
 
 def invalid_options(kind: str, errors: Sequence[FieldError]) -> Invalid:
-    """The request's options (such as `ListOptions`) are invalid."""
     return invalid(kind, META_GROUP, "", errors)
 
 
@@ -96,7 +94,6 @@ def unprocessable() -> Invalid:
 
 
 def too_large_version(requested: int, current: int) -> Timeout:
-    """The client requested a revision newer than this server's."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
     text = f"Timeout: Too large resource version: {requested}, current: {current}"
@@ -114,7 +111,6 @@ def no_such_path() -> NotFound:
 
 
 def unknown_format(*accepted: str) -> UnsupportedMediaType:
-    """The body's content type is not supported."""
     return UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     )
@@ -138,7 +134,6 @@ def budget_exhausted(cause: str, *, retry_after_seconds: int = 0) -> TooManyRequ
 
 
 def namespace_mismatch() -> BadRequest:
-    """The object's namespace differs from the path's."""
     return BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 

@@ -20,7 +20,6 @@ class ServedKinds:
             self.add(kind)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """The kind of a resource, or None if it is not served."""
         return self._kinds.get((group, version, plural))
 
     def of_collection(self, collection: str) -> Kind | None:

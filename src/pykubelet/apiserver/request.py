@@ -70,7 +70,6 @@ class ApiResponse:
 
     @property
     def text(self) -> bytes:
-        """The body as JSON text."""
         return self.body if isinstance(self.body, bytes) else encode(self.body)
 
     @property
@@ -131,7 +130,6 @@ def node_of(user: UserInfo) -> str | None:
 
 
 def account_name(namespace: str, name: str) -> str:
-    """The user name of a service account."""
     return f"{ACCOUNT_PREFIX}{namespace}:{name}"
 
 

@@ -185,7 +185,6 @@ def _is_within(domain: str, parent: str) -> bool:
 
 
 def node_name(pod: Document | None) -> str:
-    """The node that a pod is bound to."""
     name: str = ((pod or {}).get("spec") or {}).get("nodeName", "")
     return name
 

@@ -44,7 +44,7 @@ class PriorityAndTolerations:
         if name:
             found = next((entry for entry in entries if entry.key.name == name), None)
             if found is None:
-                raise missing_class(pod)
+                raise _forbidden(pod, f"no PriorityClass with name {name} was found")
             return with_priority(pod, found.document)
         # Few classes are a global default; the text tells without decoding the others.
         marked = [entry.document for entry in entries if b'"globalDefault":true' in entry.text]
@@ -68,7 +68,7 @@ class RuntimeClassAdmission:
             return with_runtime_class(new, None)
         found = self._newest(StoreKey(RUNTIME_CLASSES.group_resource, "", name))
         if found is None:
-            raise missing_runtime_class(new)
+            raise _forbidden(new, f"pod rejected: RuntimeClass {go_quote(name)} not found")
         return with_runtime_class(new, found.document)
 
 
@@ -112,11 +112,6 @@ def with_old_priority(new: Document, old: Document) -> Document:
     return {**new, "spec": {**new["spec"], **kept}} if kept else new
 
 
-def missing_class(pod: Document) -> Forbidden:
-    """The error for a pod with a priority class that does not exist."""
-    return _forbidden(pod, f"no PriorityClass with name {pod['spec']['priorityClassName']} was found")
-
-
 def _forbidden(pod: Document, why: str) -> Forbidden:
     return forbidden(PODS, pod["metadata"].get("name", ""), why)
 
@@ -126,31 +121,19 @@ def with_runtime_class(pod: Document, runtime_class: Document | None) -> Documen
     spec, wanted = pod["spec"], runtime_class or {}
     overhead = wanted.get("overhead")
     if overhead is None and spec.get("overhead") is not None:
-        raise _pod_runtime_class_forbidden(
-            pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        )
+        raise _forbidden(pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
     changes: Document = {}
     if overhead is not None:
         fixed = overhead.get("podFixed", {})
         if spec.get("overhead") and _amounts(spec["overhead"]) != _amounts(fixed):
-            raise _pod_runtime_class_forbidden(
-                pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-            )
+            raise _forbidden(pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         changes["overhead"] = fixed
     if scheduling := wanted.get("scheduling"):
         changes["nodeSelector"] = _node_selector(pod, scheduling.get("nodeSelector", {}))
-        changes["tolerations"] = merged_tolerations(
-            [*spec.get("tolerations", ()), *scheduling.get("tolerations", ())],
-        )
+        own = spec.get("tolerations", ())
+        changes["tolerations"] = merged_tolerations([*own, *scheduling.get("tolerations", ())])
     filled = {name: value for name, value in changes.items() if value}
     return {**pod, "spec": {**spec, **filled}} if filled else pod
-
-
-def missing_runtime_class(pod: Document) -> Forbidden:
-    """The error for a pod with a runtime class that does not exist."""
-    return _pod_runtime_class_forbidden(
-        pod, f"pod rejected: RuntimeClass {go_quote(pod['spec']['runtimeClassName'])} not found"
-    )
 
 
 def merged_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
@@ -185,13 +168,9 @@ def _node_selector(pod: Document, wanted: dict[str, str]) -> dict[str, str]:
     for key, value in wanted.items():
         if key in own and own[key] != value:
             why = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own[key]}"
-            raise _pod_runtime_class_forbidden(pod, f"conflict: {why}")
+            raise _forbidden(pod, f"conflict: {why}")
     return {**own, **wanted}
 
 
 def _amounts(resources: dict[str, Any]) -> dict[str, Any]:
     return {name: parse_quantity(str(amount)) for name, amount in resources.items()}
-
-
-def _pod_runtime_class_forbidden(pod: Document, why: str) -> Forbidden:
-    return forbidden(PODS, pod["metadata"].get("name", ""), why)

@@ -16,7 +16,6 @@ from pykubelet.apiserver.authorization.rbac import (
     GROUP,
     PolicyRule,
     RoleMissing,
-    RoleRef,
     compact,
     go_list,
     read_role_ref,
@@ -67,19 +66,15 @@ class RbacEscalation:
     def _binding(self, attributes: AdmissionAttributes, binding: Document) -> None:
         role = read_role_ref(binding)
         plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(role.kind)
-        if plural is None or role.group != GROUP:
-            # The kind's own validation rejects it.
+        # The kind's own validation rejects other references.
+        if plural is None or role.group != GROUP or self._may(attributes, "bind", plural, role.name):
             return
-        if self._may(attributes, "bind", plural, role.name):
-            return
-        if why := self._lacking(attributes, self._rules_of(role, plural, attributes.namespace)):
-            raise forbidden(attributes.served.resource, _name(attributes, binding), why)
-
-    def _rules_of(self, role: RoleRef, plural: str, namespace: str) -> Sequence[PolicyRule]:
         try:
-            return self._authorizer.rbac.role_rules(role, namespace)
+            rules = self._authorizer.rbac.role_rules(role, attributes.namespace)
         except RoleMissing as error:
             raise not_found(Resource(GROUP, "v1", plural, role.kind), role.name) from error
+        if why := self._lacking(attributes, rules):
+            raise forbidden(attributes.served.resource, _name(attributes, binding), why)
 
     def _may(self, attributes: AdmissionAttributes, verb: str, resource: str, name: str) -> bool:
         review = AuthorizationAttributes(

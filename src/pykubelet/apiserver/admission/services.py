@@ -7,7 +7,7 @@ Upstream: pkg/registry/core/service/storage/storage.go, pkg/registry/core/servic
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import IPv4Network
 
 from pykubelet.api.errors import InternalError
@@ -66,7 +66,6 @@ class ServiceAllocations:
 
 
 def allocations_of(services: Iterable[Document]) -> ServiceAllocations:
-    """The allocations of these services."""
     addresses: set[str] = set()
     ports: set[int] = set()
     for service in services:
@@ -124,7 +123,8 @@ def _with_old_node_ports(ports: list[Document], old: Document) -> list[Document]
 
 def _with_families(service: Document, new: Document, old: Document) -> Document:
     spec, is_free = dict(new), new.get("clusterIP") == NO_ADDRESS and not new.get("selector")
-    policy = spec.setdefault("ipFamilyPolicy", old.get("ipFamilyPolicy") or _policy(is_free=is_free))
+    default = "RequireDualStack" if is_free else "SingleStack"
+    policy = spec.setdefault("ipFamilyPolicy", old.get("ipFamilyPolicy") or default)
     _raise_if(service, address_errors(spec, old))
     addresses = [address for address in spec.get("clusterIPs", ()) if address != NO_ADDRESS]
     families: list[str] = list(spec.get("ipFamilies") or old.get("ipFamilies") or ())
@@ -154,10 +154,6 @@ def _with_families(service: Document, new: Document, old: Document) -> Document:
     return {**spec, "ipFamilies": families}
 
 
-def _policy(*, is_free: bool) -> str:
-    return "RequireDualStack" if is_free else "SingleStack"
-
-
 def _with_address(service: Document, spec: Document, old: Document, taken: ServiceAllocations) -> Document:
     address = spec.get("clusterIP")
     if not address:
@@ -168,8 +164,7 @@ def _with_address(service: Document, spec: Document, old: Document, taken: Servi
     if address in old.get("clusterIPs", ()):
         return spec
     problem = "provided IP is already allocated" if address in taken.addresses else ""
-    parsed = parse_address(address)
-    if parsed not in CLUSTER_IP_RANGE:
+    if parse_address(address) not in CLUSTER_IP_RANGE:
         problem = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {CLUSTER_IP_RANGE}"
     if problem:
         detail = f"failed to allocate IP {address}: {problem}"
@@ -178,12 +173,8 @@ def _with_address(service: Document, spec: Document, old: Document, taken: Servi
 
 
 def _free_addresses(taken: AbstractSet[str]) -> Iterator[str]:
-    first = int(CLUSTER_IP_RANGE.network_address) + _FIRST_ADDRESS
-    return (
-        text
-        for number in range(first, int(CLUSTER_IP_RANGE.broadcast_address))
-        if (text := str(CLUSTER_IP_RANGE[number - int(CLUSTER_IP_RANGE.network_address)])) not in taken
-    )
+    numbers = range(_FIRST_ADDRESS, CLUSTER_IP_RANGE.num_addresses - 1)
+    return (text for number in numbers if (text := str(CLUSTER_IP_RANGE[number])) not in taken)
 
 
 def _with_node_ports(service: Document, spec: Document, old: Document, taken: ServiceAllocations) -> Document:
@@ -204,8 +195,7 @@ def _with_node_ports(service: Document, spec: Document, old: Document, taken: Se
         ports.append({**port, "nodePort": number} if number else port)
     result = {**spec, "ports": ports}
     if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
-        taken = replace(taken, ports=taken.ports | mine | _node_ports(result))
-        result["healthCheckNodePort"] = _free_port(taken.ports)
+        result["healthCheckNodePort"] = _free_port(taken.ports | mine | _node_ports(result))
     return result
 
 
@@ -217,10 +207,9 @@ def _port_problem(port: int, path: str, taken: ServiceAllocations) -> list[Field
 
 
 def _free_port(taken: AbstractSet[int]) -> int:
-    for port in NODE_PORT_RANGE:
-        if port not in taken:
-            return port
-    raise InternalError("failed to allocate a nodePort: range is full")
+    if (port := next((port for port in NODE_PORT_RANGE if port not in taken), None)) is None:
+        raise InternalError("failed to allocate a nodePort: range is full")
+    return port
 
 
 def _node_ports(spec: Document) -> set[int]:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 
 from cryptography import x509
@@ -35,8 +36,6 @@ BOOTSTRAPPERS = "system:bootstrappers"
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 _GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 INVALID_TOKEN = "invalid bearer token"  # noqa: S105  a message
-# Cached client certificates: a machine has a handful.
-_REMEMBERED = 1024
 # The user, its groups, and the attribute that Kubernetes uses for its uid.
 _SUBJECT = (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, x509.ObjectIdentifier("1.3.6.1.4.1.57683.2"))
 
@@ -64,13 +63,12 @@ class Authenticator:
         """`newest` returns the newest entry of a key, for the secrets of bootstrap tokens."""
         self._tokens, self._clock, self._newest = tokens, clock, newest
         self._static = {key: authenticated(user) for key, user in (static or {}).items()}
-        self._certificates: dict[bytes, _Certificate] = {}
 
     def authenticate(self, headers: Mapping[str, str], certificate: bytes | None) -> UserInfo:
         """The user of the certificate (DER, verified by TLS), else of the headers; Unauthorized if the token is invalid."""
         refused = False
         if certificate is not None:
-            shown = self._certificate(certificate)
+            shown = _read_certificate(certificate)
             # A connection may outlive the certificate that it was opened with.
             refused = not shown.is_proof or self._clock.now().timestamp() > shown.expires_at
             if shown.user is not None and not refused:
@@ -106,8 +104,7 @@ class Authenticator:
             if both:
                 return user, both
             raise TokenError(INVALID_TOKEN)
-        bearer = self._tokens.bearer(token, wanted)
-        if bearer is None:
+        if (bearer := self._tokens.bearer(token, wanted)) is None:
             raise TokenError(INVALID_TOKEN)
         return bearer.user, bearer.audiences
 
@@ -119,14 +116,6 @@ class Authenticator:
         entry = self._newest(StoreKey("secrets", "kube-system", name)) if name else None
         user = bootstrap_user(token, entry.document, self._clock.now()) if entry else None
         return authenticated(user) if user else None
-
-    def _certificate(self, der: bytes) -> _Certificate:
-        known = self._certificates.get(der)
-        if known is None:
-            if len(self._certificates) >= _REMEMBERED:
-                self._certificates.clear()
-            known = self._certificates[der] = _read_certificate(der)
-        return known
 
 
 def bootstrap_secret(token: str) -> str:
@@ -182,6 +171,8 @@ def bearer_token(header: str) -> str:
     return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
 
 
+# A machine has a handful of client certificates.
+@lru_cache(maxsize=1024)
 def _read_certificate(der: bytes) -> _Certificate:
     try:
         certificate = x509.load_der_x509_certificate(der)

@@ -37,7 +37,6 @@ class Signer:
         self._header = _encoded(encode(header))
 
     def sign(self, claims: Document) -> str:
-        """The signed token with these claims."""
         content = f"{self._header}.{_encoded(encode(claims))}"
         return f"{content}.{_encoded(_signature(self._key, content.encode()))}"
 
@@ -65,7 +64,6 @@ class Verifier:
         return {"keys": [_web_key(key) for key in self._keys.values()]}
 
     def algorithms(self) -> list[str]:
-        """The algorithms of the keys."""
         return sorted({algorithm(key) for key in self._keys.values()})
 
 

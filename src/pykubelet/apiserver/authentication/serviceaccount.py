@@ -63,7 +63,6 @@ class TokenSubject:
     node: BoundObject | None = None
 
     def user(self, token_id: str) -> UserInfo:
-        """The user that the token authenticates."""
         extra: dict[str, tuple[str, ...]] = {}
         if self.pod is not None:
             extra |= {_POD_NAME: (self.pod.name,), _POD_UID: (self.pod.uid,)}
@@ -92,7 +91,6 @@ class Claims:
 
     @property
     def document(self) -> Document:
-        """The claims as JSON."""
         subject = self.subject
         bound = {"node": subject.node, "pod": subject.pod, "secret": subject.secret}
         private: Document = {"namespace": subject.namespace}
@@ -120,7 +118,7 @@ class TokenBearer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Proved:
+class _VerifiedToken:
     """A verified token: valid before a time while these entries are in the store."""
 
     user: UserInfo
@@ -144,12 +142,11 @@ class ServiceAccountTokens:
         self._signer, self._verifier = Signer(key), Verifier([key.public_key()])
         self._get, self._clock, self._ids = get, clock, ids
         self.issuer, self.audiences = issuer, (issuer,)
-        self._proved: dict[bytes, _Proved] = {}
+        self._verified: dict[bytes, _VerifiedToken] = {}
 
     def issue(
         self, subject: TokenSubject, *, audiences: Sequence[str], seconds: int, warn_after_seconds: int = 0
     ) -> str:
-        """Issues a signed token for a service account."""
         claims = make_claims(
             subject,
             issuer=self.issuer,
@@ -167,21 +164,21 @@ class ServiceAccountTokens:
         Raises TokenError if it is this server's token but invalid.
         """
         key = digest(token)
-        proved = self._proved.get(key)
-        if proved is None or not self._still_holds(proved):
-            self._proved.pop(key, None)
-            found = self._prove(token)
+        verified = self._verified.get(key)
+        if verified is None or not self._still_holds(verified):
+            self._verified.pop(key, None)
+            found = self._verify(token)
             if found is None:
                 return None
-            if len(self._proved) >= _REMEMBERED:
-                self._proved.clear()
-            proved = self._proved[key] = found
+            if len(self._verified) >= _REMEMBERED:
+                self._verified.clear()
+            verified = self._verified[key] = found
         wanted = tuple(audiences) or self.audiences
-        both = tuple(audience for audience in proved.audiences if audience in wanted)
+        both = tuple(audience for audience in verified.audiences if audience in wanted)
         if not both:
-            actual, requested = go_list(proved.audiences), go_list(wanted)
+            actual, requested = go_list(verified.audiences), go_list(wanted)
             raise TokenError(f"token audiences {actual} is invalid for the target audiences {requested}")
-        return TokenBearer(proved.user, both)
+        return TokenBearer(verified.user, both)
 
     def discovery(self, server: str) -> bytes:
         """The OpenID configuration; `server` is this server's URL."""
@@ -199,15 +196,13 @@ class ServiceAccountTokens:
         """The public keys with which others can verify the tokens."""
         return encode(self._verifier.key_set())
 
-    def _still_holds(self, proved: _Proved) -> bool:
-        if self._clock.now().timestamp() >= proved.before:
-            return False
-        get = self._get
-        return all(get(entry.key) is entry for entry in proved.entries)
+    def _still_holds(self, verified: _VerifiedToken) -> bool:
+        is_current = self._clock.now().timestamp() < verified.before
+        return is_current and all(self._get(entry.key) is entry for entry in verified.entries)
 
-    def _prove(self, token: str) -> _Proved | None:
-        unproved = unverified_claims(token)
-        if unproved is None or unproved.get("iss") != self.issuer:
+    def _verify(self, token: str) -> _VerifiedToken | None:
+        unverified = unverified_claims(token)
+        if unverified is None or unverified.get("iss") != self.issuer:
             return None
         try:
             claims = read_claims(self._verifier.claims(token), self._clock.now())
@@ -215,7 +210,7 @@ class ServiceAccountTokens:
             raise TokenError(str(error)) from error
         entries, before = self._bound(claims)
         audiences = claims.audiences or self.audiences
-        return _Proved(authenticated(claims.subject.user(claims.token_id)), audiences, before, entries)
+        return _VerifiedToken(authenticated(claims.subject.user(claims.token_id)), audiences, before, entries)
 
     def _bound(self, claims: Claims) -> tuple[tuple[StoreEntry, ...], float]:
         """The entries that a token is bound to, and when it ends because of its own lifetime or theirs."""

@@ -16,7 +16,6 @@ class TokenFileError(ValueError):
 
 
 def digest(token: str) -> bytes:
-    """The digest under which a token is kept."""
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -30,7 +29,7 @@ def read_token_file(text: str, name: str) -> dict[bytes, UserInfo]:
             if record:
                 key, user = _user(record, f"{name}:{line}")
                 if key in users:
-                    raise TokenFileError(f"{name}:{line}: this token stands in the file twice")
+                    raise TokenFileError(f"{name}:{line}: this token appears twice in the file")
                 users[key] = user
             line = reader.line_num + 1
     except csv.Error as error:

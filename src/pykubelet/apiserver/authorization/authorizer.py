@@ -25,7 +25,6 @@ class Authorizer:
     rbac: RbacAuthorizer
 
     def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
-        """Decides whether the user may do that."""
         if MASTERS in review.user.groups:
             return _MASTER
         by_node = self.nodes.decide(review)

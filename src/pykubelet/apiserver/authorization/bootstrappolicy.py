@@ -197,7 +197,9 @@ def reconciled_role(existing: Document, expected: Document) -> Document:
     if "roleRef" in expected:
         if existing.get("roleRef") != expected["roleRef"]:
             return expected
-        changed = _with_subjects(existing, expected)
+        held: Sequence[Document] = existing.get("subjects") or ()
+        absent = [subject for subject in expected.get("subjects", ()) if subject not in held]
+        changed = existing | {"subjects": [*held, *absent]} if absent else existing
     else:
         changed = _with_rules(existing, expected)
     return _with_marks(changed, expected)
@@ -217,7 +219,10 @@ def aggregated_rules(cluster_roles: Iterable[Document]) -> dict[str, list[Docume
     for _ in finders:
         before = dict(rules)
         for name, found in finders.items():
-            rules[name] = _united(rules[other] for other in found)
+            united: list[Document] = []
+            for other in found:
+                united += [rule for rule in rules[other] if rule not in united]
+            rules[name] = united
         if rules == before:
             break
     return {name: rules[name] for name in finders if rules[name] != (roles[name].get("rules") or [])}
@@ -234,13 +239,6 @@ def _selected_names(role: Document, roles: Iterable[Document]) -> list[str]:
             continue
         found += [_name(other) for other in others if matches(other["metadata"].get("labels") or {})]
     return found
-
-
-def _united(lists: Iterable[list[Document]]) -> list[Document]:
-    rules: list[Document] = []
-    for found in lists:
-        rules += [rule for rule in found if rule not in rules]
-    return rules
 
 
 def _name(role: Document) -> str:
@@ -266,12 +264,6 @@ def _with_rules(existing: Document, expected: Document) -> Document:
         # A default role without aggregation must not start to aggregate.
         changes["aggregationRule"] = {"clusterRoleSelectors": [*held, *absent]} if wanted else None
     return {key: value for key, value in (existing | changes).items() if value is not None} if changes else existing
-
-
-def _with_subjects(existing: Document, expected: Document) -> Document:
-    held: Sequence[Document] = existing.get("subjects") or ()
-    absent = [subject for subject in expected.get("subjects", ()) if subject not in held]
-    return existing | {"subjects": [*held, *absent]} if absent else existing
 
 
 def _selectors(role: Document) -> Sequence[Document]:

@@ -46,7 +46,6 @@ class PolicyRule:
     paths: tuple[str, ...] = ()
 
     def allows(self, review: AuthorizationAttributes) -> bool:
-        """Whether this rule allows the request."""
         if review.verb not in self.verbs and ALL not in self.verbs:
             return False
         if not is_resource_request(review):
@@ -77,7 +76,6 @@ class PolicyRule:
 
     @property
     def document(self) -> Document:
-        """The rule as a document of a role."""
         parts = {
             "verbs": self.verbs,
             "apiGroups": self.groups,
@@ -274,7 +272,6 @@ class RoleMissing(LookupError):
 
 
 def read_role_ref(binding: Document) -> RoleRef:
-    """The role that a RoleBinding or ClusterRoleBinding references."""
     reference = binding.get("roleRef") or {}
     return RoleRef(reference.get("kind", ""), reference.get("name", ""), reference.get("apiGroup", GROUP))
 
@@ -339,7 +336,6 @@ class _Holders:
         self._any_name = sum(1 << index for index, rule in enumerate(held) if not rule.names)
 
     def missing_of(self, rule: PolicyRule) -> Iterator[PolicyRule]:
-        """The uncovered combinations of a rule."""
         verbs = [(verb, _either(self._verbs, verb, ALL)) for verb in rule.verbs]
         groups = [(group, _either(self._groups, group, ALL)) for group in rule.groups]
         resources = [(resource, self._of_resource(resource)) for resource in rule.resources]

@@ -35,7 +35,6 @@ class CertificateKeyPair:
 
     @property
     def certificate_pem(self) -> bytes:
-        """The certificate as PEM."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     @property
@@ -45,7 +44,6 @@ class CertificateKeyPair:
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """Generates a private key."""
     return ec.generate_private_key(ec.SECP256R1())
 
 

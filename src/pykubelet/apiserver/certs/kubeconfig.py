@@ -43,7 +43,6 @@ CONTROLLERS = ClientIdentity(CONTROLLER_MANAGER)
 
 
 def node_identity(name: str) -> ClientIdentity:
-    """The identity of a node."""
     return ClientIdentity(f"{NODE_PREFIX}{name}", (NODES_GROUP,))
 
 

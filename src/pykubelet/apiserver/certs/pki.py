@@ -48,7 +48,7 @@ _CLUSTER_NAMES = (
     "kubernetes.default.svc.cluster.local",
 )
 # A certificate of a year is renewed four months before its end, so checking twice a day suffices.
-_LOOK_SECONDS = 12 * 3600.0
+_CHECK_SECONDS = 12 * 3600.0
 NAME = "kube-apiserver-kubelet-client"
 
 
@@ -63,7 +63,6 @@ class Pki:
     signing_key: PrivateKey = field(repr=False)
 
     def client(self, user: str, groups: tuple[str, ...], now: datetime) -> CertificateKeyPair:
-        """Issues a client certificate for a user of this server."""
         return issue_client(self.authority, user, groups, now)
 
 
@@ -95,12 +94,12 @@ def server_context(pki: Pki, files: TlsFiles = TlsFiles()) -> ssl.SSLContext:  #
     context = serving_context()
     context.load_verify_locations(cadata=pki.authority.certificate_pem.decode())
     if files.client_authority is not None:
-        _or_say(files.client_authority, lambda: context.load_verify_locations(files.client_authority))
+        _load_for_tls(files.client_authority, lambda: context.load_verify_locations(files.client_authority))
     context.verify_mode = ssl.CERT_OPTIONAL
     if files.certificate is None:
         _load_own(context, pki.directory)
     else:
-        _or_say(files.certificate, lambda: context.load_cert_chain(str(files.certificate), files.key))
+        _load_for_tls(files.certificate, lambda: context.load_cert_chain(str(files.certificate), files.key))
     return context
 
 
@@ -119,14 +118,14 @@ class Renewal:
         """Checks the certificate periodically until cancelled."""
         ready.set()
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_CHECK_SECONDS)
             now, pki = self._clock.now(), self._pki
             if is_fresh(pki.serving.certificate, now):
                 continue
             serving = await asyncio.to_thread(_serving, pki.directory, pki.authority, pki.names, now)
             self._pki = replace(pki, serving=serving)
             _load_own(self._context, pki.directory)
-            log.info("the server's certificate was renewed", expires=serving.certificate.not_valid_after_utc)
+            log.info("serving certificate renewed", expires=serving.certificate.not_valid_after_utc)
 
 
 def _authority(directory: Path, now: datetime) -> CertificateKeyPair:
@@ -156,7 +155,7 @@ def _serving(
             return pair
     except (OSError, PkiError) as error:
         # The serving certificate can be replaced at any time.
-        log.debug("the server's certificate is made anew", error=error)
+        log.debug("serving certificate is issued again", error=error)
     pair = issue_server(authority, sorted(names), now)
     write_private(key_path, pair.key_pem)
     write_private(path, pair.certificate_pem, mode=0o644)
@@ -188,7 +187,7 @@ def _load_own(context: ssl.SSLContext, directory: Path) -> None:
     context.load_cert_chain(directory / "apiserver.crt", directory / "apiserver.key")
 
 
-def _or_say(path: Path, load: Callable[[], None]) -> None:
+def _load_for_tls(path: Path, load: Callable[[], None]) -> None:
     try:
         load()
     except (OSError, ssl.SSLError) as error:

@@ -93,7 +93,7 @@ def apply_configuration(live: Document, applied: AppliedConfiguration, owners: O
 def conflict(conflicts: Conflicts) -> Conflict:
     """The Conflict error: a cause for each field, and one message for all."""
     by_owner = {
-        owner: [_shown(path) for path in paths(conflicts[owner])]
+        owner: ["".join(map(shown, path)) for path in paths(conflicts[owner])]
         for owner in sorted(conflicts, key=lambda owner: owner.text)
     }
     causes = [
@@ -122,10 +122,6 @@ def _named(owner: ManagerIdentifier) -> str:
     if owner.subresource:
         name += f" with subresource {go_quote(owner.subresource)}"
     return f"{name} using {owner.api_version}" if owner.operation == UPDATE else name
-
-
-def _shown(path: tuple[str, ...]) -> str:
-    return "".join(map(shown, path))
 
 
 def _without_dropped_fields(document: Document, last: FieldTree, owners: Owners, type: FieldType) -> Document:

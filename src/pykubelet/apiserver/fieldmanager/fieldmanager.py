@@ -159,14 +159,14 @@ def with_last_applied(document: Document, applied: Document) -> Document:
     annotations = _annotations(document)
     if not annotations.get(_ANNOTATION):
         return document
-    updated = {**annotations, _ANNOTATION: _text(applied)}
+    updated = {**annotations, _ANNOTATION: _last_applied_text(applied)}
     size = sum(len(key.encode()) + len(value.encode()) for key, value in updated.items())
     if size > _LONGEST_ANNOTATIONS:
         del updated[_ANNOTATION]
     return {**document, "metadata": {**document["metadata"], "annotations": updated}}
 
 
-def _text(applied: Document) -> str:
+def _last_applied_text(applied: Document) -> str:
     metadata = applied.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
         kept = {name: value for name, value in metadata["annotations"].items() if name != _ANNOTATION}
@@ -212,7 +212,7 @@ def _owners_before(new: Document, live: Document | None, subresource: str) -> Ow
     given = None if subresource else (new.get("metadata") or {}).get("managedFields")
     if given is None or (given == stored and stored):
         return stored_owners(stored)
-    if _is_forgetting(given):
+    if _resets_owners(given):
         return {}
     try:
         return read_owners(given) or stored_owners(stored)
@@ -221,7 +221,7 @@ def _owners_before(new: Document, live: Document | None, subresource: str) -> Ow
         return stored_owners(stored)
 
 
-def _is_forgetting(given: Any) -> bool:
+def _resets_owners(given: Any) -> bool:
     if not isinstance(given, list) or len(given) > 1:
         return False
     return not given or (isinstance(given[0], dict) and not any(given[0].values()))

@@ -282,7 +282,6 @@ def only(tree: FieldTree, pattern: FieldTree) -> FieldTree:
 
 
 def has(tree: FieldTree, path: tuple[str, ...]) -> bool:
-    """Whether the set has the field at a path."""
     below = tree
     for step in path:
         found = below.get(step)
@@ -293,7 +292,6 @@ def has(tree: FieldTree, path: tuple[str, ...]) -> bool:
 
 
 def tree_of(*paths: tuple[str, ...]) -> FieldTree:
-    """The set of these paths."""
     tree: FieldTree = NOTHING
     for path in paths:
         branch: FieldTree = LEAF

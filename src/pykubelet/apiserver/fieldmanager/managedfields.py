@@ -30,8 +30,7 @@ UPDATE: Final = "Update"
 _MOST_UPDATERS = 10
 _ANCIENT = "ancient-changes"
 _FORM = "FieldsV1"
-# In bytes.
-_LONGEST_MANAGER = 128
+_LONGEST_MANAGER_BYTES = 128
 
 
 class ManagerIdentifier(NamedTuple):
@@ -71,12 +70,12 @@ def manager_name(field_manager: str, user_agent: str) -> str:
         return field_manager
     program = user_agent.partition("/")[0]
     if program.isascii() and program.isprintable():
-        return program[:_LONGEST_MANAGER]
+        return program[:_LONGEST_MANAGER_BYTES]
     name = ""
     for character in program:
         if not character.isprintable():
             continue
-        if len((name + character).encode("utf-8", "replace")) > _LONGEST_MANAGER:
+        if len((name + character).encode("utf-8", "replace")) > _LONGEST_MANAGER_BYTES:
             break
         name += character
     return name
@@ -134,17 +133,12 @@ def _read_time(time: Any) -> str | None:
 
 def managed_fields(owners: Owners) -> list[Document]:
     """The entries of metadata.managedFields, in upstream's order."""
-    ordered = sorted(
-        owners.items(),
-        key=lambda pair: (
-            pair[0].operation,
-            pair[1].time or "",
-            pair[0].manager,
-            pair[1].api_version,
-            pair[0].subresource,
-        ),
-    )
-    return [_entry(owner, owned) for owner, owned in ordered]
+
+    def rank(owner: ManagerIdentifier) -> tuple[str, ...]:
+        owned = owners[owner]
+        return owner.operation, owned.time or "", owner.manager, owned.api_version, owner.subresource
+
+    return [_entry(owner, owners[owner]) for owner in sorted(owners, key=rank)]
 
 
 def _entry(owner: ManagerIdentifier, owned: ManagerFields) -> Document:

@@ -15,7 +15,7 @@ from pykubelet.api.schema import OBJECT_META, Field, definitions
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.fieldmanager.fieldpath import ANY_STEP, LEAF, NOTHING, FieldTree, only, tree_of, without
 from pykubelet.apiserver.registry import ServedKinds
-from pykubelet.kinds.kind import Kind as KindKind
+from pykubelet.kinds.kind import Kind
 
 
 class ResetFields(NamedTuple):
@@ -76,12 +76,7 @@ _WITH_STATUS: Final = frozenset(
 )
 
 
-def reset_fields_of(definition: str) -> Mapping[str, ResetFields]:
-    """The reset fields of a built-in kind, by subresource."""
-    return _SPECIAL.get(definition) or (CUSTOM_STATUS if definition in _WITH_STATUS else NO_RESETS)
-
-
-Kind = Literal["scalar", "map", "list", "any"]
+TypeKind = Literal["scalar", "map", "list", "any"]
 Scalar = Literal["string", "numeric", "boolean", "untyped"]
 Fields = dict[str, tuple[str, "FieldType"]]
 """By field name: the path element and the type."""
@@ -131,18 +126,14 @@ _EMPTY_VALUES: Mapping[str, Any] = {"string": "", "integer": 0, "number": 0, "bo
 _EVENT_VERSIONS = frozenset({"v1", "events.k8s.io/v1"})
 
 
-def _no_fields() -> Fields:
-    return {}
-
-
 @dataclass(eq=False)
 class FieldType:
     """The type of a value. `is_leaf` means that the value has one owner as a whole."""
 
-    kind: Kind
+    kind: TypeKind
     is_leaf: bool = False
     scalar: Scalar = "untyped"
-    declare: Callable[[], Fields] = field(default=_no_fields, repr=False)
+    declare: Callable[[], Fields] = field(default=dict, repr=False)
     others: "FieldType | None" = field(default=None, repr=False)
     """The type of a map's undeclared entries; None if there may be none."""
     items: "FieldType | None" = field(default=None, repr=False)
@@ -210,7 +201,7 @@ def schema_of(definition: str) -> MergeSchema:
         _defined(definition),
         definition.rpartition(".")[2],
         _empty(definition),
-        reset_fields_of(definition),
+        _SPECIAL.get(definition) or (CUSTOM_STATUS if definition in _WITH_STATUS else NO_RESETS),
         _EVENT_VERSIONS if definition in {"core.v1.Event", "events.v1.Event"} else frozenset(),
     )
 
@@ -358,10 +349,6 @@ def _structural_list(schema: Document, *, keeps_unknown: bool) -> FieldType:
     )
 
 
-_KEPT = 256
-"""With more custom kinds than this, schemas are compiled repeatedly, which is slow but correct."""
-
-
 class TypeConverter:
     """Returns the merge schema of a kind; compiles that of a custom resource once per registry state."""
 
@@ -369,7 +356,7 @@ class TypeConverter:
         self._registry = registry
         self._compiled: dict[tuple[str, str], tuple[Document, int, MergeSchema]] = {}
 
-    def of(self, served: KindKind) -> str | MergeSchema:
+    def of(self, served: Kind) -> str | MergeSchema:
         """The definition's name, or the compiled schema."""
         if served.definition:
             return served.definition
@@ -391,7 +378,8 @@ class TypeConverter:
             versions=versions,
             has_status="status" in served.subresources,
         )
-        if len(self._compiled) >= _KEPT:
+        # With more custom kinds than this, schemas are compiled repeatedly, which is slow but correct.
+        if len(self._compiled) >= 256:
             self._compiled.clear()
         self._compiled[key] = (served.structural, self._registry.generation, schema)
         return schema

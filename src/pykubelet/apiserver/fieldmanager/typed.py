@@ -150,7 +150,7 @@ def applied_fields(value: Any, type: FieldType) -> FieldTree | None:
     if found is None or not value:
         return None if isinstance(value, list) and found is not None else LEAF
     if isinstance(value, dict):
-        return _said_map(value, found) if found.kind == "map" else LEAF
+        return _applied_map_fields(value, found) if found.kind == "map" else LEAF
     item_type = found.items
     if item_type is None or not isinstance(value, list):
         return LEAF
@@ -161,7 +161,7 @@ def applied_fields(value: Any, type: FieldType) -> FieldTree | None:
     return in_order(tree)
 
 
-def _said_map(value: dict[str, Any], type: FieldType) -> FieldTree | None:
+def _applied_map_fields(value: dict[str, Any], type: FieldType) -> FieldTree | None:
     tree: FieldTree = {}
     for name, inner in value.items():
         step, inner_type = type.child(name)
@@ -215,9 +215,7 @@ class _Below(NamedTuple):
 
 
 _CHANGED: Final = _Below(LEAF)
-
-
-_families = SpecCache[_Below]()
+_spec_fields = SpecCache[_Below]()
 
 
 def compare(
@@ -227,10 +225,10 @@ def compare(
 
     With `is_new`, `live` is the empty object of the kind.
     """
-    put_back = {step[2:] for step, below in reset.fields.items() if not below} if not reset.others else ()
-    left, right = _owned(live, put_back), _owned(new, put_back)
+    reset_names = {step[2:] for step, below in reset.fields.items() if not below} if not reset.others else ()
+    left, right = _owned(live, reset_names), _owned(new, reset_names)
     changed, removed = _compare_new(left, right, type) if is_new else _compare_maps(left, right, type)
-    if len(put_back) < len(reset.fields):
+    if len(reset_names) < len(reset.fields):
         return Comparison(reset.left_of(changed or NOTHING), reset.left_of(removed or NOTHING))
     return Comparison(changed or NOTHING, removed or NOTHING)
 
@@ -239,15 +237,15 @@ def _compare_new(empty: Document, new: Document, type: FieldType) -> _Below:
     """Compares the empty object with a new one. The fields of repeated specs are cached."""
     before, after = ({"spec": side.pop("spec")} if "spec" in side else {} for side in (empty, new))
     rest = _compare_maps(empty, new, type)
-    spec = _families.of(after, lambda: _compare_maps(before, after, type), also=type)
+    spec = _spec_fields.of(after, lambda: _compare_maps(before, after, type), also=type)
     changed = union(rest.changed or NOTHING, spec.changed or NOTHING)
     removed = union(rest.removed or NOTHING, spec.removed or NOTHING)
     return _Below(changed or None, removed or None)
 
 
-def _owned(document: Document, put_back: Any) -> Document:
-    owned = {name: value for name, value in document.items() if name not in _UNOWNED and name not in put_back}
-    if "metadata" not in put_back:
+def _owned(document: Document, reset_names: Any) -> Document:
+    owned = {name: value for name, value in document.items() if name not in _UNOWNED and name not in reset_names}
+    if "metadata" not in reset_names:
         metadata = document.get("metadata") or {}
         owned["metadata"] = {name: value for name, value in metadata.items() if name not in _UNOWNED_METADATA}
     return owned

@@ -108,7 +108,6 @@ class Impersonation(NamedTuple):
 
 
 def asks_to_impersonate(names: Iterable[str]) -> bool:
-    """Whether a request has an Impersonate header."""
     return any(name[:12].lower() == _PREFIX for name in names)
 
 

@@ -49,10 +49,7 @@ class RequestSlots:
         self._queues: OrderedDict[str, OrderedDict[asyncio.Future[None], None]] = OrderedDict()
 
     async def enter(self, user: UserInfo, seconds: float) -> None:
-        """Takes a slot, waiting for one if needed; TooManyRequests if too many wait, or for too long.
-
-        `seconds` is the time that the request may take in all.
-        """
+        """Takes or waits for a slot; TooManyRequests if too many wait. The whole request may take `seconds`."""
         if self.taken < self._slots:
             # No request waits here: a slot that is released goes to the next waiting request.
             self.taken += 1
@@ -119,12 +116,10 @@ def _too_many_requests() -> TooManyRequests:
 
 
 def too_large() -> TooLarge:
-    """The error for a body above the limit."""
     return TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
 def took_too_long() -> Timeout:
-    """The error for a request that exceeded its time."""
     return Timeout("Timeout: request did not complete within the allotted timeout", details={})
 
 
@@ -148,11 +143,11 @@ def _duration_seconds(text: str) -> float:
         seconds += float(step[1]) * _UNIT_SECONDS[step[2]]
         at = step.end()
     if not rest or at < len(rest):
-        raise BadRequest(f"invalid timeout specified in the request URL - time: {_complaint(text, rest[at:])}")
+        raise BadRequest(f"invalid timeout specified in the request URL - time: {_duration_error(text, rest[at:])}")
     return sign * seconds
 
 
-def _complaint(text: str, rest: str) -> str:
+def _duration_error(text: str, rest: str) -> str:
     number = _NUMBER.match(rest)
     if number is None or not any(map(str.isdigit, number[0])) or number[0].count(".") > 1:
         return f"invalid duration {go_quote(text)}"

@@ -94,11 +94,9 @@ class ApiServerMetrics:
         self._long[kind] = self._long.get(kind, 0) + 1
 
     def long_ended(self, kind: RequestLabels) -> None:
-        """Counts a long-running request that ended."""
         self._long[kind] -= 1
 
     def events_sent(self, kind: RequestLabels, count: int) -> None:
-        """Counts events that a watch has sent."""
         key = (kind.group, kind.version, kind.resource)
         self._events[key] = self._events.get(key, 0) + count
 

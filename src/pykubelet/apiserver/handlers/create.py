@@ -31,7 +31,6 @@ _ATTEMPTS = 8
 
 
 async def create(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Creates the object in the body."""
     write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
     document = await decode_in_thread(request, read_new_object, write)
     document = in_namespace(without_system_fields(document), write.namespace)

@@ -36,7 +36,6 @@ _EVICTED = {
 
 
 async def evict_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Evicts the pod that the request names."""
     write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
     eviction = await decode_in_thread(request, _received, write)
     options = _options(eviction, write)

@@ -23,8 +23,8 @@ PATCH_TYPES = (
     "application/apply-patch+yaml",
 )
 _JSON_TYPES = ("application/json", "application/yaml")
-_METHODS = {"get": "get", "list": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
-_METHODS["deletecollection"] = "delete"
+_METHODS = {"get": "get", "list": "get", "create": "post", "update": "put", "patch": "patch"}
+_METHODS |= {"delete": "delete", "deletecollection": "delete"}
 _ACTIONS = {"create": "post", "update": "put"}
 
 _BOOLEAN, _INTEGER, _STRING = "boolean", "integer", "string"
@@ -156,7 +156,11 @@ def v3_document(served: Sequence[Kind], definitions: Definitions) -> Document:
     """The document of one group and version: its kinds and all types they use."""
     every = dict(definitions) | _custom_schemas(served)
     wanted = {(one.resource.group, one.resource.version) for one in served}
-    needed = [name for name, schema in every.items() if wanted & set(_kinds_of(schema))]
+    needed = [
+        name
+        for name, schema in every.items()
+        if any((kind["group"], kind["version"]) in wanted for kind in schema.get(_KINDS, ()))
+    ]
     chosen = _closure(needed, every)
     return {
         "openapi": "3.0.0",
@@ -187,10 +191,6 @@ def group_path(served: Kind) -> str:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(encode(value)).hexdigest().upper()
-
-
-def _kinds_of(schema: Document) -> list[tuple[str, str]]:
-    return [(kind["group"], kind["version"]) for kind in schema.get(_KINDS, ())]
 
 
 def _references(schemas: Definitions, dialect: Dialect) -> dict[str, str]:
@@ -225,8 +225,7 @@ def _for_v3(name: str, schema: Document) -> Document:
     broader = _BROADER.get(name)
     if broader is not None:
         return {"description": schema.get("description", ""), **broader}
-    rewritten: Document = _v3_schema(schema)
-    return rewritten
+    return dict(_v3_schema(schema))
 
 
 def _v3_schema(value: Any) -> Any:

@@ -10,7 +10,7 @@ vendor/github.com/google/gnostic-models/openapiv2/OpenAPIv2.proto
 import asyncio
 import gzip
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from struct import pack
@@ -20,14 +20,76 @@ from pykubelet.api.serializer import Document, decode_document, encode
 from pykubelet.apiserver.openapi.builder import group_path, v2_document, v3_document, v3_index
 from pykubelet.apiserver.registry import ServedKinds
 
+JSON = "application/json"
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""The media type that kubectl accepts."""
+V2_PROTOBUF_SENT = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""The media type of the response: the accepted one is not a valid media type."""
 Put = Callable[[int, Any], bytes]
+MessageTable = dict[str, tuple[int, Put]]
+"""By field name: its number and its encoder."""
 _BYTES, _DOUBLE = 2, 1
 _EXTENSION = "x-"
 
 
-def v2_protobuf(document: Document) -> bytes:
-    """Encodes a document as the protobuf message `openapi.v2.Document`."""
-    return _message(document, _DOCUMENT)
+@dataclass(frozen=True, slots=True)
+class PublishedDocument:
+    """A document's text, its content type, and its ETag."""
+
+    text: bytes
+    content_type: str
+    etag: str
+
+
+class OpenApi:
+    """The documents at /openapi."""
+
+    def __init__(self, kinds: ServedKinds) -> None:
+        self._kinds = kinds
+        self._generation = -1
+        self._made: dict[str, PublishedDocument] = {}
+
+    async def v2(self, *, protobuf: bool) -> PublishedDocument:
+        served = self._kinds.all()
+        if protobuf:
+            return await self._once(
+                "v2 protobuf", V2_PROTOBUF_SENT, lambda: _message(v2_document(served, _definitions()), _DOCUMENT)
+            )
+        return await self._once("v2", JSON, lambda: encode(v2_document(served, _definitions())))
+
+    async def v3(self) -> PublishedDocument:
+        """The index of the v3 documents."""
+        served = self._kinds.all()
+        return await self._once("v3", JSON, lambda: encode(v3_index(served, hashlib.sha256(_file()).hexdigest())))
+
+    async def v3_of(self, path: str) -> PublishedDocument | None:
+        """The v3 document of `api/v1` or `apis/GROUP/VERSION`; None if nothing is served there."""
+        served = [one for one in self._kinds.all() if group_path(one) == path]
+        if not served:
+            return None
+        return await self._once(path, JSON, lambda: encode(v3_document(served, _definitions())))
+
+    async def _once(self, name: str, content_type: str, make: Callable[[], bytes]) -> PublishedDocument:
+        generation = self._kinds.generation
+        if generation != self._generation:
+            self._generation = generation
+            self._made.clear()
+        found = self._made.get(name)
+        if found is None:
+            text = await asyncio.to_thread(make)
+            found = PublishedDocument(text, content_type, f'"{hashlib.sha256(text).hexdigest().upper()}"')
+            if generation == self._kinds.generation:
+                self._made[name] = found
+        return found
+
+
+def _file() -> bytes:
+    return (resources.files("pykubelet.apiserver.openapi") / "generated" / "definitions.json.gz").read_bytes()
+
+
+def _definitions() -> dict[str, Document]:
+    definitions: dict[str, Document] = decode_document(gzip.decompress(_file()))
+    return definitions
 
 
 def _varint(value: int) -> bytes:
@@ -75,21 +137,16 @@ def _put_named(put: Put, inner: int = 1) -> Put:
     return put_map
 
 
-def _put_message(table: Callable[[], dict[str, tuple[int, Put]]]) -> Put:
+def _put_message(table: Callable[[], MessageTable]) -> Put:
     return lambda number, value: _put_bytes(number, _message(value, table()))
 
 
-def _message(value: Document, table: dict[str, tuple[int, Put]]) -> bytes:
-    known = (table[key][1](table[key][0], item) for key, item in value.items() if key in table)
-    return b"".join(known) + _extensions(value, table)
-
-
-def _extensions(value: Document, table: dict[str, tuple[int, Put]]) -> bytes:
-    if _EXTENSION not in table:
-        return b""
-    number = table[_EXTENSION][0]
-    names: Iterable[str] = (name for name in value if name.startswith(_EXTENSION))
-    return b"".join(_put_bytes(number, _put_text(1, name) + _put_any(2, value[name])) for name in names)
+def _message(value: Document, table: MessageTable) -> bytes:
+    parts = [table[key][1](table[key][0], item) for key, item in value.items() if key in table]
+    if _EXTENSION in table:
+        number, names = table[_EXTENSION][0], (name for name in value if name.startswith(_EXTENSION))
+        parts += [_put_bytes(number, _put_text(1, name) + _put_any(2, value[name])) for name in names]
+    return b"".join(parts)
 
 
 def _put_items(number: int, schema: Document) -> bytes:
@@ -122,7 +179,7 @@ def _put_response(number: int, value: Document) -> bytes:
 _put_schema = _put_message(lambda: _SCHEMA)
 _put_operation = _put_message(lambda: _OPERATION)
 
-_SCHEMA: dict[str, tuple[int, Put]] = {
+_SCHEMA: MessageTable = {
     "$ref": (1, _put_text),
     "format": (2, _put_text),
     "title": (3, _put_text),
@@ -150,20 +207,20 @@ _SCHEMA: dict[str, tuple[int, Put]] = {
     "properties": (25, _put_named(_put_schema)),
     _EXTENSION: (31, _put_any),
 }
-_BODY: dict[str, tuple[int, Put]] = {
+_BODY: MessageTable = {
     "name": (2, _put_text),
     "in": (3, _put_text),
     "required": (4, _put_number),
     "schema": (5, _put_schema),
 }
-_PATH_PARAMETER: dict[str, tuple[int, Put]] = {
+_PATH_PARAMETER: MessageTable = {
     "required": (1, _put_number),
     "in": (2, _put_text),
     "name": (4, _put_text),
     "type": (5, _put_text),
 }
 _QUERY_PARAMETER = _PATH_PARAMETER | {"type": (6, _put_text)}
-_OPERATION: dict[str, tuple[int, Put]] = {
+_OPERATION: MessageTable = {
     "operationId": (5, _put_text),
     "produces": (6, _put_each(_put_text)),
     "consumes": (7, _put_each(_put_text)),
@@ -171,7 +228,7 @@ _OPERATION: dict[str, tuple[int, Put]] = {
     "responses": (9, _put_named(_put_response)),
     _EXTENSION: (13, _put_any),
 }
-_PATH_ITEM: dict[str, tuple[int, Put]] = {
+_PATH_ITEM: MessageTable = {
     "get": (2, _put_operation),
     "put": (3, _put_operation),
     "post": (4, _put_operation),
@@ -179,82 +236,10 @@ _PATH_ITEM: dict[str, tuple[int, Put]] = {
     "patch": (8, _put_operation),
     "parameters": (9, _put_each(_put_parameter)),
 }
-_INFO: dict[str, tuple[int, Put]] = {"title": (1, _put_text), "version": (2, _put_text)}
-_DOCUMENT: dict[str, tuple[int, Put]] = {
+_INFO: MessageTable = {"title": (1, _put_text), "version": (2, _put_text)}
+_DOCUMENT: MessageTable = {
     "swagger": (1, _put_text),
     "info": (2, _put_message(lambda: _INFO)),
     "paths": (8, _put_named(_put_message(lambda: _PATH_ITEM), inner=2)),
     "definitions": (9, _put_named(_put_schema)),
 }
-
-
-JSON = "application/json"
-V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""The media type that kubectl accepts."""
-V2_PROTOBUF_SENT = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""The media type of the response: the accepted one is not a valid media type."""
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedDocument:
-    """A document's text, its content type, and its ETag."""
-
-    text: bytes
-    content_type: str
-    etag: str
-
-
-class OpenApi:
-    """The documents at /openapi."""
-
-    def __init__(self, kinds: ServedKinds) -> None:
-        self._kinds = kinds
-        self._generation = -1
-        self._made: dict[str, PublishedDocument] = {}
-
-    async def v2(self, *, protobuf: bool) -> PublishedDocument:
-        """The v2 document, as JSON or protobuf."""
-        served = self._kinds.all()
-        if protobuf:
-            return await self._once(
-                "v2 protobuf", V2_PROTOBUF_SENT, lambda: v2_protobuf(v2_document(served, _definitions()))
-            )
-        return await self._once("v2", JSON, lambda: encode(v2_document(served, _definitions())))
-
-    async def v3(self) -> PublishedDocument:
-        """The index of the v3 documents."""
-        served = self._kinds.all()
-        return await self._once("v3", JSON, lambda: encode(v3_index(served, _fingerprint())))
-
-    async def v3_of(self, path: str) -> PublishedDocument | None:
-        """The v3 document of `api/v1` or `apis/GROUP/VERSION`; None if nothing is served there."""
-        served = [one for one in self._kinds.all() if group_path(one) == path]
-        if not served:
-            return None
-        return await self._once(path, JSON, lambda: encode(v3_document(served, _definitions())))
-
-    async def _once(self, name: str, content_type: str, make: Callable[[], bytes]) -> PublishedDocument:
-        generation = self._kinds.generation
-        if generation != self._generation:
-            self._generation = generation
-            self._made.clear()
-        found = self._made.get(name)
-        if found is None:
-            text = await asyncio.to_thread(make)
-            found = PublishedDocument(text, content_type, f'"{hashlib.sha256(text).hexdigest().upper()}"')
-            if generation == self._kinds.generation:
-                self._made[name] = found
-        return found
-
-
-def _file() -> bytes:
-    return (resources.files("pykubelet.apiserver.openapi") / "generated" / "definitions.json.gz").read_bytes()
-
-
-def _definitions() -> dict[str, Document]:
-    definitions: dict[str, Document] = decode_document(gzip.decompress(_file()))
-    return definitions
-
-
-def _fingerprint() -> str:
-    return hashlib.sha256(_file()).hexdigest()

@@ -55,8 +55,8 @@ from pykubelet.httpserver.server import read_body
 from pykubelet.httpserver.upgrade import HijackedResponse, hijack
 
 # Headers that are not proxied: credentials for this server, and those of the connection itself.
-_KEPT_BACK_FAMILIES = ("impersonate-", "x-remote-", "x-forwarded-", "proxy-")
-_KEPT_BACK = frozenset(
+_NOT_PROXIED_PREFIXES = ("impersonate-", "x-remote-", "x-forwarded-", "proxy-")
+_NOT_PROXIED = frozenset(
     [
         "authorization",
         "cookie",
@@ -78,7 +78,7 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r", re.IGNO
 _CONNECTION = re.compile(rb"\r\n(?:connection|keep-alive):[^\r\n]*", re.IGNORECASE)
 MAX_ERROR_BYTES = 50_000
 """The maximum length of a node's error text."""
-_OWN_WORDS: dict[int, tuple[type[ApiError], str]] = {
+_OWN_MESSAGES: dict[int, tuple[type[ApiError], str]] = {
     401: (Unauthorized, "the server has asked for the client to provide credentials"),
     404: (NotFound, "the server could not find the requested resource"),
     405: (MethodNotAllowed, "the server does not allow this method on the requested resource"),
@@ -91,7 +91,7 @@ _OWN_WORDS: dict[int, tuple[type[ApiError], str]] = {
         "the server was unable to return a response in the time allotted, but may still be processing the request",
     ),
 }
-_NODES_WORDS: dict[int, type[ApiError]] = {403: Forbidden, 406: NotAcceptable, 415: UnsupportedMediaType}
+_NODE_MESSAGES: dict[int, type[ApiError]] = {403: Forbidden, 406: NotAcceptable, 415: UnsupportedMediaType}
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
 # Upstream's timeout for reading a response that is not an upgrade.
@@ -132,11 +132,11 @@ class NodeProxy:
             if plural == "nodes":
                 return node_target(found, call.name, path, raw_query)
             if plural == "services":
-                endpoints = self._look_up("endpoints", call.namespace, name)
+                endpoints = self._find("endpoints", call.namespace, name)
                 return service_target(found, endpoints, call.name, path, raw_query)
             return pod_target(found, call.name, path, raw_query)
         pod = self._required("pods", call.namespace, call.name)
-        node = self._look_up("nodes", "", pod["spec"].get("nodeName", ""))
+        node = self._find("nodes", "", pod["spec"].get("nodeName", ""))
         if call.subresource == "log":
             return log_target(pod, node, query)
         return stream_target(pod, node, call.subresource, query)
@@ -164,12 +164,12 @@ class NodeProxy:
             raise _unreachable(target, "the answer is not HTTP")
         return head
 
-    def _look_up(self, collection: str, namespace: str, name: str) -> Document | None:
+    def _find(self, collection: str, namespace: str, name: str) -> Document | None:
         entry = self._get(StoreKey(collection, namespace, name))
         return None if entry is None else entry.document
 
     def _required(self, collection: str, namespace: str, name: str) -> Document:
-        found = self._look_up(collection, namespace, name)
+        found = self._find(collection, namespace, name)
         if found is None:
             raise NotFound(f'{collection} "{name}" not found', details={"name": name, "kind": collection})
         return found
@@ -228,20 +228,15 @@ async def splice(client: StreamPair, server: StreamPair, head: bytes, *, changed
 def request_head(target: ProxyTarget, method: str, headers: Sequence[tuple[str, str]], body_bytes: int) -> bytes:
     """The request line and headers for the next hop; without an upgrade the connection closes after the response."""
     upgrade = requested_upgrade(headers)
-    lines = [f"{method} {target.path} HTTP/1.1", f"Host: {_host(target)}"]
-    lines += [f"{name}: {value}" for name, value in headers if _goes_on(name.lower())]
+    host = f"[{target.host}]" if ":" in target.host else target.host
+    lines = [f"{method} {target.path} HTTP/1.1", f"Host: {host}:{target.port}"]
+    for name, value in headers:
+        if name.lower() not in _NOT_PROXIED and not name.lower().startswith(_NOT_PROXIED_PREFIXES):
+            lines.append(f"{name}: {value}")
     lines += ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
     if body_bytes or method not in ("GET", "HEAD"):
         lines.append(f"Content-Length: {body_bytes}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
-
-
-def _goes_on(name: str) -> bool:
-    return name not in _KEPT_BACK and not name.startswith(_KEPT_BACK_FAMILIES)
-
-
-def _host(target: ProxyTarget) -> str:
-    return f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
 
 
 def requested_upgrade(headers: Sequence[tuple[str, str]]) -> str:
@@ -264,7 +259,6 @@ def body_length(head: bytes) -> int | None:
 
 
 def is_chunked(head: bytes) -> bool:
-    """Whether the response body is chunked."""
     return _CHUNKED.search(head) is not None
 
 
@@ -284,10 +278,10 @@ def log_error(code: int, text: str, pod_name: str) -> ApiError:
         return BadRequest(text)
     if code == 500:
         return InternalError(f"Internal error occurred: {text}", details={"causes": [{"message": text}]})
-    if code in _NODES_WORDS:
-        kind, message = _NODES_WORDS[code], text
-    elif code in _OWN_WORDS:
-        kind, message = _OWN_WORDS[code]
+    if code in _NODE_MESSAGES:
+        kind, message = _NODE_MESSAGES[code], text
+    elif code in _OWN_MESSAGES:
+        kind, message = _OWN_MESSAGES[code]
     elif code > 500:
         kind = InternalError
         message = f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"

@@ -9,7 +9,7 @@ staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, TypeVar, TypeVarTuple
 
 import msgspec
@@ -71,11 +71,12 @@ def parse_yaml(body: bytes) -> ParsedBody:
     return ParsedBody(first.value, [path_text(duplicate.path) for duplicate in first.duplicates()])
 
 
-def _parse_protobuf(body: bytes) -> ParsedBody:
-    return ParsedBody(read_protobuf(body), [])
-
-
-PARSERS = {JSON: parse_json, "": parse_json, YAML: parse_yaml, PROTOBUF: _parse_protobuf}
+PARSERS: Mapping[str, Callable[[bytes], ParsedBody]] = {
+    JSON: parse_json,
+    "": parse_json,
+    YAML: parse_yaml,
+    PROTOBUF: lambda body: ParsedBody(read_protobuf(body), []),
+}
 """The parser of each media type; each raises ValueError."""
 # Fields that a client cannot set.
 _SYSTEM_FIELDS = frozenset({"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"})
@@ -161,13 +162,9 @@ def warnings_of(problems: list[str], validation: str, expected: ExpectedKind) ->
 
 
 def _unreadable(media_type: str, why: str) -> str:
-    match media_type:
-        case "application/yaml":
-            return f"error converting YAML to JSON: {why}"
-        case "application/vnd.kubernetes.protobuf":
-            return why
-        case _:
-            return _no_version(why)
+    if media_type == PROTOBUF:
+        return why
+    return f"error converting YAML to JSON: {why}" if media_type == YAML else _no_version(why)
 
 
 def _parse_slowly(body: bytes) -> ParsedBody:

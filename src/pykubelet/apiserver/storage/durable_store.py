@@ -80,12 +80,10 @@ class DurableStore:
         return self._state.get(key)
 
     def newest(self, key: StoreKey) -> StoreEntry | None:
-        """The entry as the next write will find it."""
         pending = self._pending.get(key)
         return self._state.get(key) if pending is None else pending.after
 
     def newest_in(self, namespace: str) -> tuple[StoreKey, ...]:
-        """The keys of everything in a namespace as the next write will find it."""
         keys = dict.fromkeys(self._state.keys_in(namespace))
         for key, operation in self._pending.items():
             if key.namespace == namespace:
@@ -96,7 +94,6 @@ class DurableStore:
         return tuple(keys)
 
     def list(self, collection: str, namespace: str = "", *, at: int | None = None) -> Snapshot:
-        """All entries in key order, now or at an earlier revision."""
         if at is None or at == self.revision:
             return Snapshot(self._state.listed(collection, namespace), self.revision)
         if at > self.revision:
@@ -105,7 +102,6 @@ class DurableStore:
         return Snapshot(self._state.listed_as_it_was(collection, namespace, earlier), at)
 
     def watch(self, collection: str, after: int) -> StoreWatch:
-        """Changes of a collection after a revision; raises Expired on entering if they are compacted."""
         return StoreWatch(self._watches, collection, after)
 
     def entries(self, collection: str) -> Sequence[StoreEntry]:
@@ -116,7 +112,6 @@ class DurableStore:
         self._watches.listen(collection, callback)
 
     async def write(self, key: StoreKey, decide: WriteDecision) -> StoreEntry | None:
-        """Decides on the newest state, commits, returns the entry."""
         if self._watches.is_closed:
             raise ServiceUnavailable("the store is closed")
         pending = self._pending.get(key)

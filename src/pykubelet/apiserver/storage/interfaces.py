@@ -51,10 +51,7 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class StoreChange:
-    """A committed change: the entry before and after it; `after` is None for a removal.
-
-    Derived values are computed once for all watchers.
-    """
+    """A committed change; `after` is None for a removal. Derived values are computed once for all watchers."""
 
     revision: int
     key: StoreKey
@@ -140,10 +137,7 @@ class Store(CommitFeed, Protocol):
         """All entries (of one namespace if given) in key order, now or at an earlier revision; Expired if it is compacted."""
 
     async def write(self, key: StoreKey, decide: WriteDecision) -> StoreEntry | None:
-        """Decides on the newest state, commits, returns the stored entry (unchanged if nothing changed).
-
-        Returns the removed entry for a removal.
-        """
+        """Decides on the newest state, commits, returns the stored entry, or the removed one for a removal."""
 
     def watch(self, collection: str, after: int) -> AbstractAsyncContextManager[ChangeWatch]:
         """Changes of a collection after a revision, first from history, then live; Expired if they are compacted.

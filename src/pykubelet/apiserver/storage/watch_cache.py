@@ -88,7 +88,6 @@ class PastChange(NamedTuple):
 
     @property
     def change(self) -> StoreChange:
-        """The change for a watcher."""
         return StoreChange(self.revision, self.key, self.before, self.after)
 
 
@@ -104,7 +103,6 @@ class History:
         self._bytes = 0
 
     def append(self, past: PastChange) -> None:
-        """Adds the newest change."""
         self._all.append(past)
         self._by_collection[past.key.collection].append(past)
         self._bytes += past.size
@@ -224,7 +222,6 @@ class NewestEntries:
         return _Collection(entries).listed(namespace)
 
     def keys_in(self, namespace: str) -> list[StoreKey]:
-        """The keys of everything in a namespace."""
         return [entry.key for each in self._collections.values() for entry in each.listed(namespace)]
 
 

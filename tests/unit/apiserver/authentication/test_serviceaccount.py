@@ -51,7 +51,7 @@ def test_token_file_gives_users() -> None:
         ("abc,alice\n", "f:1: a line must have at least 3 columns (token, user name, user uid), found 2"),
         ("abc,alice,1\n,bob,2\n", "f:2: the token is empty"),
         ("abc,,1\n", "f:1: the user name is empty"),
-        ("a,b,1\n\nsecret,bob,2\nsecret,bob,2\n", "f:4: this token stands in the file twice"),
+        ("a,b,1\n\nsecret,bob,2\nsecret,bob,2\n", "f:4: this token appears twice in the file"),
         ('a,b,"1\n', "f:1: unexpected end of data"),
     ],
 )
