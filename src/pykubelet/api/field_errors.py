@@ -4,10 +4,12 @@ Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 
 class ErrorType(StrEnum):
@@ -95,6 +97,21 @@ def invalid(path: str, value: Any, detail: str) -> FieldError:
 def each_invalid(path: str, value: Any, details: Iterable[str]) -> list[FieldError]:
     """Returns one `invalid` error for each detail."""
     return [invalid(path, value, detail) for detail in details]
+
+
+def optional_errors(path: str, value: str | None, rule: Callable[[str], list[str]]) -> list[FieldError]:
+    """Validates a text that may be empty."""
+    return each_invalid(path, value, rule(value)) if value else []
+
+
+def required_errors(path: str, value: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
+    """Validates a text that must not be empty."""
+    return each_invalid(path, value, rule(value)) if value else [required(path)]
+
+
+def items_errors(items: Iterable[T], rule: Callable[[T, str], list[FieldError]], path: str) -> list[FieldError]:
+    """Validates each item of a list with a rule that takes the item and its path."""
+    return [error for index, item in enumerate(items) for error in rule(item, f"{path}[{index}]")]
 
 
 def required(path: str, detail: str = "") -> FieldError:

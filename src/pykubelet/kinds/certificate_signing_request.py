@@ -128,8 +128,7 @@ def _usages_errors(spec: Document, old: Document | None) -> list[FieldError]:
 def _signer_errors(spec: Document, old: Document | None) -> list[FieldError]:
     signer = spec.get("signerName", "")
     if signer == LEGACY_SIGNER and (old is None or old["spec"].get("signerName") != LEGACY_SIGNER):
-        detail = "the legacy signerName is not allowed via this API version"
-        return [invalid("spec.signerName", signer, detail)]
+        return [invalid("spec.signerName", signer, "the legacy signerName is not allowed via this API version")]
     return signer_name_errors(signer, "spec.signerName")
 
 

@@ -77,11 +77,9 @@ def _schedule_errors(schedule: str, zone: str | None, path: str, *, had_zone: bo
     if "TZ" not in schedule:
         return errors
     if not had_zone:
-        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        errors.append(invalid(path, schedule, detail))
+        errors.append(invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
     elif zone is not None:
-        detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-        errors.append(invalid(path, schedule, detail))
+        errors.append(invalid(path, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"))
     return errors
 
 
@@ -109,8 +107,7 @@ def _job_template_errors(spec: Document, path: str) -> list[FieldError]:
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    return errors + _spec_errors(new["spec"], old["spec"], "spec")
+    return metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"], old["spec"], "spec")
 
 
 def cron_job_warnings(document: Document) -> list[str]:

@@ -126,8 +126,7 @@ def _rolling_update_errors(rolling: Document, path: str) -> list[FieldError]:
     ]
     has_unavailable, has_surge = int_or_percent_number(unavailable) != 0, int_or_percent_number(surge) != 0
     if has_unavailable and has_surge:
-        detail = "may not be set when maxUnavailable is non-zero"
-        errors.append(invalid(f"{path}.maxSurge", shown(surge), detail))
+        errors.append(invalid(f"{path}.maxSurge", shown(surge), "may not be set when maxUnavailable is non-zero"))
     elif not has_unavailable and not has_surge:
         errors.append(required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
     return errors

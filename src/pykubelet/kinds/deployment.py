@@ -125,8 +125,7 @@ def _rolling_update_errors(rolling: Document, path: str) -> list[FieldError]:
     errors = int_or_percent_errors(unavailable, f"{path}.maxUnavailable")
     errors += int_or_percent_errors(surge, f"{path}.maxSurge")
     if int_or_percent_number(unavailable) == 0 and int_or_percent_number(surge) == 0:
-        detail = "may not be 0 when `maxSurge` is 0"
-        errors.append(invalid(f"{path}.maxUnavailable", shown(unavailable), detail))
+        errors.append(invalid(f"{path}.maxUnavailable", shown(unavailable), "may not be 0 when `maxSurge` is 0"))
     return errors + over_100_percent_errors(unavailable, f"{path}.maxUnavailable")
 
 

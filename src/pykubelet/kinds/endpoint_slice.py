@@ -66,8 +66,7 @@ def _validate_create(document: Document) -> list[FieldError]:
 
 def _slice_errors(document: Document) -> list[FieldError]:
     kind = document["addressType"]
-    errors = metadata_errors(document["metadata"])
-    errors += _ADDRESS_TYPES.errors(kind, "addressType")
+    errors = metadata_errors(document["metadata"]) + _ADDRESS_TYPES.errors(kind, "addressType")
     return errors + _ports_errors(document["ports"] or (), "ports")
 
 

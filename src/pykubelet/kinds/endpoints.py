@@ -5,7 +5,7 @@ Upstream: pkg/registry/core/endpoint/strategy.go, pkg/apis/core/validation/valid
 
 from typing import Any
 
-from pykubelet.api.field_errors import FieldError, each_invalid, required
+from pykubelet.api.field_errors import FieldError, each_invalid, optional_errors, required
 from pykubelet.api.names import dns1123_label_errors, dns1123_subdomain_errors, ip_errors, port_number_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
@@ -55,8 +55,7 @@ def _subsets_errors(endpoints: Document) -> list[FieldError]:
 def _address_errors(address: Document, path: str) -> list[FieldError]:
     text, name, node = address["ip"], address.get("hostname", ""), address.get("nodeName")
     errors = each_invalid(f"{path}.ip", text, ip_errors(text))
-    if name:
-        errors += each_invalid(f"{path}.hostname", name, dns1123_label_errors(name))
+    errors += optional_errors(f"{path}.hostname", name, dns1123_label_errors)
     if node is not None:
         errors += each_invalid(f"{path}.nodeName", node, dns1123_subdomain_errors(node))
     return errors + endpoint_ip_errors(text, f"{path}.ip")

@@ -124,9 +124,7 @@ def _cells(document: Document, age: Age) -> list[Any]:
 
 def _validate_v1(document: Document) -> list[FieldError]:
     event = to_core_v1(document)
-    errors = _event_errors(event, "reportingController")
-    errors += metadata_errors(event["metadata"])
-    errors += _series_errors(event)
+    errors = _event_errors(event, "reportingController") + metadata_errors(event["metadata"]) + _series_errors(event)
     if not event.get("eventTime"):
         errors.append(required("eventTime"))
     if (kind := event.get("type", "")) not in _TYPES:
@@ -161,8 +159,7 @@ def _series_errors(event: Document) -> list[FieldError]:
 
 def _validate_v1_update(document: Document, old_document: Document) -> list[FieldError]:
     new, old = to_core_v1(document), to_core_v1(old_document)
-    errors = _event_errors(new, "reportingController")
-    errors += metadata_update_errors(new["metadata"], old["metadata"])
+    errors = _event_errors(new, "reportingController") + metadata_update_errors(new["metadata"], old["metadata"])
     if new.get("series") != old.get("series"):
         errors += _series_errors(new)
     errors += _same_errors(new, old, "involvedObject", _reference_value(new.get("involvedObject", {})))

@@ -13,6 +13,7 @@ from pykubelet.api.field_errors import (
     each_invalid,
     forbidden,
     invalid,
+    items_errors,
     not_supported,
     required,
 )
@@ -138,9 +139,7 @@ def api_version_problem(version: str, *, needs_group: bool) -> str | None:
 
 def metrics_errors(metrics: Sequence[Document], min_replicas: int | None, path: str) -> list[FieldError]:
     """Validates the metrics; scaling to zero requires an object or external metric."""
-    errors: list[FieldError] = []
-    for index, metric in enumerate(metrics):
-        errors += _metric_errors(metric, f"{path}[{index}]")
+    errors = items_errors(metrics, _metric_errors, path)
     if min_replicas == 0 and not any(metric["type"] in {"Object", "External"} for metric in metrics):
         detail = "must specify at least one Object or External metric to support scaling to zero replicas"
         errors.append(forbidden(path, detail))
@@ -224,8 +223,7 @@ def _utilization_errors(target: Document, path: str) -> list[FieldError]:
         detail = "must set either a target raw value or a target utilization"
         errors.append(required(f"{path}.averageUtilization", detail))
     if "averageUtilization" in target and "averageValue" in target:
-        detail = "may not set both a target raw value and a target utilization"
-        errors.append(forbidden(f"{path}.averageValue", detail))
+        errors.append(forbidden(f"{path}.averageValue", "may not set both a target raw value and a target utilization"))
     return errors
 
 
@@ -259,9 +257,7 @@ def _rules_errors(rules: Document, path: str) -> list[FieldError]:
         detail = f"must be less than or equal to {_MAX_WINDOW_SECONDS}"
         errors.append(invalid(f"{path}.stabilizationWindowSeconds", window, detail))
     errors += _SELECT_POLICIES.errors(select, f"{path}.selectPolicy")
-    for index, policy in enumerate(policies):
-        errors += _policy_errors(policy, f"{path}.policies[{index}]")
-    return errors
+    return errors + items_errors(policies, _policy_errors, f"{path}.policies")
 
 
 def _policy_errors(policy: Document, path: str) -> list[FieldError]:
@@ -273,8 +269,7 @@ def _policy_errors(policy: Document, path: str) -> list[FieldError]:
         if policy[name] <= 0
     ]
     if period > _MAX_PERIOD_SECONDS:
-        detail = f"must be less than or equal to {_MAX_PERIOD_SECONDS}"
-        errors.append(invalid(f"{path}.periodSeconds", period, detail))
+        errors.append(invalid(f"{path}.periodSeconds", period, f"must be less than or equal to {_MAX_PERIOD_SECONDS}"))
     return errors
 
 
@@ -285,8 +280,7 @@ def _prepare_update(new: Document, old: Document) -> Document:
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    return errors + _spec_errors(new["spec"], old["spec"], "spec")
+    return metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"], old["spec"], "spec")
 
 
 def _prepare_status(new: Document, old: Document) -> Document:

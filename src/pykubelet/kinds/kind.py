@@ -40,27 +40,11 @@ Cells = Callable[[Document, Age], list[Any]]
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
-def _unchanged(document: Document) -> Document:
+def _unchanged(document: Document, _old: Document | None = None) -> Document:
     return document
 
 
-def _new_unchanged(new: Document, _old: Document) -> Document:
-    return new
-
-
-def _no_errors(_document: Document) -> list[FieldError]:
-    return []
-
-
-def _no_update_errors(_new: Document, _old: Document) -> list[FieldError]:
-    return []
-
-
-def _no_warnings(_document: Document) -> list[str]:
-    return []
-
-
-def _no_update_warnings(_new: Document, _old: Document) -> list[str]:
+def _nothing(*_documents: Document) -> list[Any]:
     return []
 
 
@@ -74,14 +58,14 @@ def metadata_fields(document: Document) -> Mapping[str, str]:
 class Warnings:
     """The warnings that a valid write of an object returns to the client."""
 
-    received: Warn = _no_warnings
+    received: Warn = _nothing
     """For a new object before it is prepared and validated, so that a rejection carries the warnings too."""
-    create: Warn = _no_warnings
-    update: UpdateWarn = _no_update_warnings
-    status: UpdateWarn = _no_update_warnings
+    create: Warn = _nothing
+    update: UpdateWarn = _nothing
+    status: UpdateWarn = _nothing
 
     @classmethod
-    def always(cls, warn: Warn, *, status: UpdateWarn = _no_update_warnings) -> "Warnings":
+    def always(cls, warn: Warn, *, status: UpdateWarn = _nothing) -> "Warnings":
         """The same warnings for a new and for a changed object."""
         return cls(create=warn, update=lambda new, _old: warn(new), status=status)
 
@@ -105,11 +89,11 @@ class Strategy:
     default_patched: UpdateChange | None = None
     """`default` for a patched object, where it can skip what the patch left as the identical value of the stored one."""
     prepare_create: Change = _unchanged
-    validate_create: Check = _no_errors
-    prepare_update: UpdateChange = _new_unchanged
-    validate_update: UpdateCheck = _no_update_errors
-    prepare_status: UpdateChange = _new_unchanged
-    validate_status: UpdateCheck = _no_update_errors
+    validate_create: Check = _nothing
+    prepare_update: UpdateChange = _unchanged
+    validate_update: UpdateCheck = _nothing
+    prepare_status: UpdateChange = _unchanged
+    validate_status: UpdateCheck = _nothing
     warnings: Warnings = Warnings()
     fields: Callable[[Document], Mapping[str, str]] = metadata_fields
     """The values that a field selector can match; a selector of any other field is answered with 400."""
@@ -117,7 +101,7 @@ class Strategy:
     """How long a deletion waits, given the requested grace period (None: the object's own); 0 removes at once."""
     prepare_delete: Change = _unchanged
     """The object at its first deletion request, with its deletionTimestamp. A finalizer added here keeps the object."""
-    unknown: Callable[[Document], list[str]] = _no_warnings
+    unknown: Callable[[Document], list[str]] = _nothing
     """The paths of unknown fields of a custom resource; built-in kinds are checked against the schema."""
     allows_create_on_update: bool = False
     allows_unconditional_update: bool = True
@@ -186,17 +170,13 @@ class Kind:
 
 def normalized(definition: str) -> Change:
     """Returns a `default` that only brings the object into normal form: the kind has no other defaults."""
-
-    def default(document: Document) -> Document:
-        return normal_form(document, definition)
-
-    return default
+    return lambda document: normal_form(document, definition)
 
 
 def with_metadata(document: Document, **fields: object) -> Document:
     """The document with these fields of its metadata; None removes a field."""
-    metadata = {key: value for key, value in document["metadata"].items() if key not in fields}
-    return {**document, "metadata": metadata | {key: value for key, value in fields.items() if value is not None}}
+    added = {key: value for key, value in fields.items() if value is not None}
+    return {**document, "metadata": without_fields(document["metadata"], *fields) | added}
 
 
 def first_generation(document: Document) -> Document:
@@ -206,11 +186,7 @@ def first_generation(document: Document) -> Document:
 
 def without_status(status_definition: str) -> Change:
     """Returns a `prepare_create` that resets the status to the fields that are always written."""
-
-    def prepare(document: Document) -> Document:
-        return {**first_generation(document), "status": normal_form({}, status_definition)}
-
-    return prepare
+    return lambda document: {**first_generation(document), "status": normal_form({}, status_definition)}
 
 
 def keep_status(new: Document, old: Document) -> Document:
@@ -224,20 +200,34 @@ def keep_spec(new: Document, old: Document) -> Document:
 
 
 def next_generation(new: Document, old: Document, *, changed: bool) -> Document:
-    """The new document with the old generation, or the one after it; requests cannot set it."""
-    generation = old["metadata"].get("generation", 0) + changed
-    return with_metadata(new, generation=generation or None)
+    """The new document with the old generation, incremented if the object changed; requests cannot set it."""
+    return with_metadata(new, generation=old["metadata"].get("generation", 0) + changed or None)
 
 
 def generation_changed(new: Document, old: Document) -> bool:
-    """Whether an update that was prepared changes the spec."""
+    """Whether a prepared update changes the spec."""
     return bool(new["metadata"].get("generation") != old["metadata"].get("generation"))
 
 
 def with_part_of(new: Document, old: Document, part: str) -> Document:
     """The new document with a field of the old one."""
-    rest = {key: value for key, value in new.items() if key != part}
+    rest = without_fields(new, part)
     return {**rest, part: old[part]} if part in old else rest
+
+
+def without_fields(document: Document, *names: str) -> Document:
+    """The document without these fields."""
+    return {key: value for key, value in document.items() if key not in names}
+
+
+def restore_status(new: Document, old: Document) -> Document:
+    """Prepares an update of a kind without generations: restores the status."""
+    return {**new, "status": old["status"]}
+
+
+def restore_spec(new: Document, old: Document) -> Document:
+    """Prepares an update of the status of a kind without generations: restores the spec."""
+    return {**new, "spec": old["spec"]}
 
 
 T = TypeVar("T")
@@ -245,7 +235,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 # The number of results kept, and the largest spec that is cached: a cache takes a few MB at most.
-REMEMBERED, LARGEST_BYTES = 64, 16 * 1024
+_MAX_RESULTS, _MAX_SPEC_BYTES = 64, 16 * 1024
 
 
 class SpecCache(Generic[T]):
@@ -256,7 +246,7 @@ class SpecCache(Generic[T]):
         self._seen: dict[int, None] = {}
 
     def of(self, document: Document, make: Callable[[], T], *, also: Hashable = None) -> T:
-        """Returns `make(...)`, or its cached result for an equal document; `also` is what else the result depends on."""
+        """Returns `make()`, or its cached result for an equal document; `also` is what else the result depends on."""
         key = (encode(document), also)
         known = self._results.get(key)
         if known is not None:
@@ -264,12 +254,13 @@ class SpecCache(Generic[T]):
         result = make()
         if hash(key) not in self._seen:
             _put(self._seen, hash(key), None)
-        elif len(key[0]) <= LARGEST_BYTES:
+        elif len(key[0]) <= _MAX_SPEC_BYTES:
             _put(self._results, key, result)
         return result
 
 
-def _put(newest: dict[K, V], key: K, value: V) -> None:
-    if len(newest) >= REMEMBERED:
-        del newest[next(iter(newest))]
-    newest[key] = value
+def _put(entries: dict[K, V], key: K, value: V) -> None:
+    """Adds an entry, and removes the oldest one of a full cache."""
+    if len(entries) >= _MAX_RESULTS:
+        del entries[next(iter(entries))]
+    entries[key] = value

@@ -17,6 +17,7 @@ from pykubelet.api.field_errors import (
     forbidden,
     go_quote,
     invalid,
+    items_errors,
     required,
     too_long,
 )
@@ -224,11 +225,7 @@ def _field_manager_errors(manager: str, path: str) -> list[FieldError]:
 
 
 def _unqualified_finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]:
-    return [
-        error
-        for index, name in enumerate(finalizers)
-        for error in _unqualified_finalizer_errors(name, f"{path}[{index}]")
-    ]
+    return items_errors(finalizers, _unqualified_finalizer_errors, path)
 
 
 def _unqualified_finalizer_errors(name: str, path: str) -> list[FieldError]:
@@ -281,9 +278,9 @@ def label_selector_errors(selector: Document | None, path: str) -> list[FieldErr
     if selector is None:
         return []
     errors = labels_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
-    for index, requirement in enumerate(selector.get("matchExpressions", ())):
-        errors += _selector_requirement_errors(requirement, f"{path}.matchExpressions[{index}]")
-    return errors
+    return errors + items_errors(
+        selector.get("matchExpressions", ()), _selector_requirement_errors, f"{path}.matchExpressions"
+    )
 
 
 def _selector_requirement_errors(requirement: Document, path: str) -> list[FieldError]:
@@ -298,8 +295,7 @@ def operator_errors(requirement: Document, path: str) -> list[FieldError]:
     """Validates the operator of a requirement, and whether it may have values."""
     operator, values = requirement.get("operator", ""), requirement.get("values", ())
     if operator in {"In", "NotIn"}:
-        detail = "must be specified when `operator` is 'In' or 'NotIn'"
-        return [] if values else [required(f"{path}.values", detail)]
+        return [] if values else [required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")]
     if operator in {"Exists", "DoesNotExist"}:
         detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
         return [forbidden(f"{path}.values", detail)] if values else []
@@ -330,8 +326,7 @@ def signer_name_errors(name: str, path: str) -> list[FieldError]:
     if not name:
         return [required(path)]
     if name.count("/") != 1:
-        detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [invalid(path, name, detail)]
+        return [invalid(path, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")]
     domain, _, own_path = name.partition("/")
     errors: list[FieldError] = []
     if byte_length(domain) > DNS1123_SUBDOMAIN_MAX_LENGTH:

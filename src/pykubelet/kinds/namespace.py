@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pykubelet.api.field_errors import FieldError, TypedString, invalid
+from pykubelet.api.field_errors import FieldError, TypedString, invalid, items_errors
 from pykubelet.api.names import dns1123_label_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
-from pykubelet.kinds.kind import ALL_VERBS, Kind, Strategy
+from pykubelet.kinds.kind import ALL_VERBS, Kind, Strategy, restore_spec, restore_status, with_part_of, without_fields
 from pykubelet.kinds.metadata import finalizer_name_errors, metadata_errors, metadata_update_errors
 
 FINALIZER = "kubernetes"
@@ -56,21 +56,18 @@ def with_remaining(
 
     `undiscovered` is the error of an incomplete discovery.
     """
-    wrong = _failed_conditions(remaining, sorted(failures), undiscovered)
+    failed = _failed_conditions(remaining, sorted(failures), undiscovered)
     status = namespace.get("status", {})
     conditions: list[Document] = list(status.get("conditions", ()))
-    for kind, fine in _HEALTHY.items():
-        state = "True" if kind in wrong else "False"
-        reason, message = wrong.get(kind, fine)
-        place = next((place for place, one in enumerate(conditions) if one["type"] == kind), None)
-        since = now
-        if place is not None and conditions[place]["status"] == state:
-            since = conditions[place]["lastTransitionTime"]
-        new = {"type": kind, "status": state, "lastTransitionTime": since, "reason": reason, "message": message}
-        if place is None:
-            conditions.append(new)
-        else:
-            conditions[place] = new
+    for kind, healthy in _HEALTHY.items():
+        state = "True" if kind in failed else "False"
+        reason, message = failed.get(kind, healthy)
+        index = next((index for index, one in enumerate(conditions) if one["type"] == kind), len(conditions))
+        old = conditions[index : index + 1]
+        since = old[0]["lastTransitionTime"] if old and old[0]["status"] == state else now
+        conditions[index : index + 1] = [
+            {"type": kind, "status": state, "lastTransitionTime": since, "reason": reason, "message": message}
+        ]
     return {**namespace, "status": {**status, "phase": "Terminating", "conditions": conditions}}
 
 
@@ -103,7 +100,7 @@ def without_finalizer(namespace: Document) -> Document:
     """The namespace without Kubernetes' own finalizer, once its content is deleted."""
     spec = namespace.get("spec", {})
     finalizers = [name for name in spec.get("finalizers", ()) if name != FINALIZER]
-    rest = {key: value for key, value in spec.items() if key != "finalizers"}
+    rest = without_fields(spec, "finalizers")
     return {**namespace, "spec": {**rest, "finalizers": finalizers} if finalizers else rest}
 
 
@@ -114,8 +111,8 @@ def is_held(namespace: Document) -> bool:
 
 def is_terminating(namespace: Document) -> bool:
     """Whether the content of a namespace is to be deleted."""
-    ends = "deletionTimestamp" in namespace["metadata"]
-    return ends and FINALIZER in namespace.get("spec", {}).get("finalizers", ())
+    is_deleted = "deletionTimestamp" in namespace["metadata"]
+    return is_deleted and FINALIZER in namespace.get("spec", {}).get("finalizers", ())
 
 
 def _default(document: Document) -> Document:
@@ -146,18 +143,11 @@ def _validate(namespace: Document) -> list[FieldError]:
 
 
 def _prepare_update(new: Document, old: Document) -> Document:
-    spec = {key: value for key, value in new["spec"].items() if key != "finalizers"}
-    if "finalizers" in old["spec"]:
-        spec["finalizers"] = old["spec"]["finalizers"]
-    return {**new, "spec": spec, "status": old["status"]}
+    return {**new, "spec": with_part_of(new["spec"], old["spec"], "finalizers"), "status": old["status"]}
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return _validate(new) + metadata_update_errors(new["metadata"], old["metadata"])
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
 
 
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
@@ -177,15 +167,9 @@ def _fields(namespace: Document) -> Mapping[str, str]:
     }
 
 
-def _prepare_finalize(new: Document, old: Document) -> Document:
-    return {**new, "status": old["status"]}
-
-
 def _validate_finalize(new: Document, old: Document) -> list[FieldError]:
     errors = metadata_update_errors(new["metadata"], old["metadata"])
-    for index, name in enumerate(new["spec"].get("finalizers", ())):
-        errors += finalizer_name_errors(name, f"spec.finalizers[{index}]")
-    return errors
+    return errors + items_errors(new["spec"].get("finalizers", ()), finalizer_name_errors, "spec.finalizers")
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
@@ -205,12 +189,12 @@ KIND = Kind(
         validate_create=_validate,
         prepare_update=_prepare_update,
         validate_update=_validate_update,
-        prepare_status=_prepare_status,
+        prepare_status=restore_spec,
         validate_status=_validate_status,
         fields=_fields,
     ),
     subresource_strategies={
-        "finalize": Strategy(default=_default, prepare_update=_prepare_finalize, validate_update=_validate_finalize)
+        "finalize": Strategy(default=_default, prepare_update=restore_status, validate_update=_validate_finalize)
     },
     cells=_cells,
 )

@@ -77,8 +77,7 @@ def _port_errors(port: Document, path: str) -> list[FieldError]:
     errors = _PROTOCOLS.errors(protocol, f"{path}.protocol")
     if number is None:
         if end is not None:
-            detail = "may not be specified when `port` is not specified"
-            errors.append(invalid(f"{path}.endPort", end, detail))
+            errors.append(invalid(f"{path}.endPort", end, "may not be specified when `port` is not specified"))
     elif isinstance(number, str):
         if end is not None:
             errors.append(invalid(f"{path}.endPort", end, "may not be specified when `port` is non-numeric"))

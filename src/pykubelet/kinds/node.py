@@ -81,8 +81,7 @@ def _without(document: Document, name: str) -> Document:
 
 
 def _validate(node: Document) -> list[FieldError]:
-    errors = metadata_errors(node["metadata"], namespaced=False)
-    errors += _taints_errors(node["spec"].get("taints", ()))
+    errors = metadata_errors(node["metadata"], namespaced=False) + _taints_errors(node["spec"].get("taints", ()))
     errors += _resources_errors(node["status"])
     capacity = node["status"]["nodeInfo"].get("swap", {}).get("capacity")
     errors += POSITIVE.errors(capacity, "metadata.nodeSwapStatus.capacity")
@@ -138,8 +137,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
 
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     """Validates spec and status, since upstream checks both on every update."""
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    errors += _resources_errors(new["status"])
+    errors = metadata_update_errors(new["metadata"], old["metadata"]) + _resources_errors(new["status"])
     seen: list[Document] = []
     for index, address in enumerate(new["status"].get("addresses", ())):
         if address in seen:
@@ -149,8 +147,7 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
     errors += _block_change_errors(spec.get("podCIDRs", []), before.get("podCIDRs", []))
     if before.get("providerID", spec.get("providerID")) != spec.get("providerID"):
-        detail = 'node updates may not change providerID except from "" to valid'
-        errors.append(forbidden("spec.providerID", detail))
+        errors.append(forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid'))
     errors += _taints_errors(spec.get("taints", ()))
     if spec.get("externalID", "") != before.get("externalID", ""):
         errors.append(forbidden("spec.externalID", "may not be updated"))

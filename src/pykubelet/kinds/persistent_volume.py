@@ -15,7 +15,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import UNSET, at, created, name_of, quantity_text
 from pykubelet.kinds.go_values import go_diff, internal_form
-from pykubelet.kinds.kind import Kind, Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, restore_status, without_fields
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.node import selector_term_warnings
 from pykubelet.kinds.persistent_volume_claim import (
@@ -30,7 +30,7 @@ from pykubelet.kinds.persistent_volume_claim import (
 from pykubelet.kinds.pod.defaults import default_volume_source
 from pykubelet.kinds.pod.references import backstep_errors
 from pykubelet.kinds.pod.scheduling import node_selector_errors
-from pykubelet.kinds.pod.volume_sources import REMOVED_STORAGE_WARNINGS, STORAGE_SYSTEM_RULES
+from pykubelet.kinds.pod.volume_sources import REMOVED_STORAGE_WARNINGS, storage_system_rules
 from pykubelet.kinds.pod.volumes import csi_driver_errors, host_path_errors, nfs_errors
 from pykubelet.kinds.rules import OneOf, immutable_fields_errors
 
@@ -68,31 +68,12 @@ def _csi_errors(source: Document, path: str) -> list[FieldError]:
 # In the order in which upstream validates them.
 _SOURCES = {
     "hostPath": host_path_errors,
-    **{
-        name: STORAGE_SYSTEM_RULES[name]
-        for name in ("gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker")
-    },
+    **storage_system_rules("gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker"),
     "nfs": nfs_errors,
-    **{
-        name: STORAGE_SYSTEM_RULES[name]
-        for name in (
-            "rbd",
-            "quobyte",
-            "cephfs",
-            "iscsi",
-            "cinder",
-            "fc",
-            "flexVolume",
-            "azureFile",
-            "vsphereVolume",
-            "photonPersistentDisk",
-            "portworxVolume",
-            "azureDisk",
-            "scaleIO",
-        )
-    },
+    **storage_system_rules("rbd", "quobyte", "cephfs", "iscsi", "cinder", "fc", "flexVolume", "azureFile"),
+    **storage_system_rules("vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk", "scaleIO"),
     "local": _local_errors,
-    "storageos": STORAGE_SYSTEM_RULES["storageos"],
+    **storage_system_rules("storageos"),
     "csi": _csi_errors,
 }
 
@@ -164,10 +145,6 @@ def _attributes_class_errors(spec: Document) -> list[FieldError]:
     return errors if "csi" in spec else [*errors, missing]
 
 
-def _keep_status(new: Document, old: Document) -> Document:
-    return {**new, "status": old["status"]}
-
-
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
     errors = _validate(new) * 2
@@ -176,8 +153,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
         "controllerExpandSecretRef" not in old_source.get("csi", {"controllerExpandSecretRef": None})
         and "csi" in source
     ):
-        kept = {name: value for name, value in source["csi"].items() if name != "controllerExpandSecretRef"}
-        source = {**source, "csi": kept}
+        source = {**source, "csi": without_fields(source["csi"], "controllerExpandSecretRef")}
     if source != old_source:
         sides = (internal_form(each, "core.PersistentVolumeSource") for each in (old_source, source))
         detail = f"spec.persistentvolumesource is immutable after creation\n{go_diff(*sides)}"
@@ -186,8 +162,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     if "nodeAffinity" in before and spec.get("nodeAffinity") != before["nodeAffinity"]:
         affinity = spec.get("nodeAffinity")
         shown = None if affinity is None else internal_form(affinity, "core.VolumeNodeAffinity")
-        detail = "field is immutable, except for updating from beta label to GA"
-        errors.append(invalid("nodeAffinity", shown, detail))
+        errors.append(invalid("nodeAffinity", shown, "field is immutable, except for updating from beta label to GA"))
     if "volumeAttributesClassName" in before and "volumeAttributesClassName" not in spec:
         errors.append(forbidden("spec.volumeAttributesClassName", "update from non-nil value to nil is forbidden"))
     return errors
@@ -198,10 +173,6 @@ def _prepare_status(new: Document, old: Document) -> Document:
     if status.get("phase") == before.get("phase") and "lastPhaseTransitionTime" in before:
         status = {"lastPhaseTransitionTime": before["lastPhaseTransitionTime"], **status}
     return {**new, "spec": old["spec"], "status": status}
-
-
-def _validate_status(new: Document, old: Document) -> list[FieldError]:
-    return metadata_update_errors(new["metadata"], old["metadata"])
 
 
 def volume_warnings(document: Document) -> list[str]:
@@ -246,10 +217,10 @@ KIND = Kind(
         default=_default,
         prepare_create=_prepare_create,
         validate_create=_validate,
-        prepare_update=_keep_status,
+        prepare_update=restore_status,
         validate_update=_validate_update,
         prepare_status=_prepare_status,
-        validate_status=_validate_status,
+        validate_status=lambda new, old: metadata_update_errors(new["metadata"], old["metadata"]),
         warnings=Warnings.always(volume_warnings),
     ),
     cells=_cells,

@@ -132,8 +132,7 @@ def _data_source_errors(source: Document, path: str) -> list[FieldError]:
     if group:
         return errors + each_invalid(f"{path}.apiGroup", group, dns1123_subdomain_errors(group))
     if kind != "PersistentVolumeClaim":
-        detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-        errors.append(invalid(path, kind, detail))
+        errors.append(invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
     return errors
 
 

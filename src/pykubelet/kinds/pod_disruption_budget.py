@@ -48,8 +48,7 @@ def _validate_create(document: Document) -> list[FieldError]:
             errors += over_100_percent_errors(spec[name], f"spec.{name}")
     errors += label_selector_errors(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
-    errors += _EVICTION_POLICIES.errors(policy, "spec.unhealthyPodEvictionPolicy")
-    return errors
+    return errors + _EVICTION_POLICIES.errors(policy, "spec.unhealthyPodEvictionPolicy")
 
 
 def _validate_update(new: Document, _old: Document) -> list[FieldError]:

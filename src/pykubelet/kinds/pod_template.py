@@ -51,8 +51,7 @@ def set_selector_errors(selector: Document | None, path: str, owner: str) -> lis
     """Validates a selector that is required and may not be empty."""
     if selector is None:
         return [required(path)]
-    errors = label_selector_errors(selector, path)
-    return errors + empty_selector_errors(selector, path, owner)
+    return label_selector_errors(selector, path) + empty_selector_errors(selector, path, owner)
 
 
 def empty_selector_errors(selector: Document | None, path: str, owner: str) -> list[FieldError]:
@@ -82,8 +81,7 @@ def pod_template_errors(template: Document, path: str) -> list[FieldError]:
     """Validates a pod template that has its defaults."""
     metadata, spec = template.get("metadata", {}), template.get("spec", {})
     annotations = metadata.get("annotations", {})
-    errors = template_metadata_errors(template, path)
-    errors += validate_pod_spec(spec, {}, f"{path}.spec", _OPTIONS)
+    errors = template_metadata_errors(template, path) + validate_pod_spec(spec, {}, f"{path}.spec", _OPTIONS)
     errors += profile_match_errors(annotations, spec, f"{path}.spec")
     if spec.get("ephemeralContainers"):
         errors.append(forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
@@ -151,8 +149,7 @@ def _prepare_update(new: Document, old: Document) -> Document:
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    return errors + pod_template_errors(new["template"], "template")
+    return metadata_update_errors(new["metadata"], old["metadata"]) + pod_template_errors(new["template"], "template")
 
 
 def pod_template_warnings(document: Document) -> list[str]:

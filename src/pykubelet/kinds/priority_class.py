@@ -40,8 +40,7 @@ def _validate_create(document: Document) -> list[FieldError]:
     elif value > HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
         errors.append(forbidden("value", detail))
-    errors += _PREEMPTION_POLICIES.errors(policy, "preemptionPolicy")
-    return errors
+    return errors + _PREEMPTION_POLICIES.errors(policy, "preemptionPolicy")
 
 
 def _system_class_problem(name: str, value: int, *, is_default: bool) -> str:

@@ -136,8 +136,7 @@ def _prepare_update(new: Document, old: Document) -> Document:
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    errors += _spec_errors(new["spec"])
+    errors = metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"])
     scopes = new["spec"].get("scopes", [])
     if set(scopes) != set(old["spec"].get("scopes", ())):
         errors.append(invalid("spec.scopes", scopes or None, IMMUTABLE))

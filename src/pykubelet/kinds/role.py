@@ -59,8 +59,7 @@ def _aggregation_errors(rule: Document | None) -> list[FieldError]:
     path, selectors = "aggregationRule.clusterRoleSelectors", rule.get("clusterRoleSelectors", ())
     errors: list[FieldError] = []
     if not selectors:
-        detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
-        errors.append(required(path, detail))
+        errors.append(required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
     for index, selector in enumerate(selectors):
         errors += label_selector_errors(selector, f"{path}[{index}]")
         if parsed_selector(selector) is None:

@@ -8,7 +8,7 @@ Upstream: pkg/registry/rbac/rolebinding/strategy.go, pkg/registry/rbac/clusterro
 from collections.abc import Callable
 from typing import Any
 
-from pykubelet.api.field_errors import FieldError, each_invalid, invalid, not_supported, required
+from pykubelet.api.field_errors import FieldError, each_invalid, invalid, not_supported, optional_errors, required
 from pykubelet.api.names import dns1123_subdomain_errors, path_segment_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
@@ -75,8 +75,7 @@ def _subject_errors(subject: Document, path: str, *, namespaced: bool) -> list[F
         return [*errors, not_supported(f"{path}.kind", kind, _SUBJECT_KINDS)]
     if kind != "ServiceAccount":
         return errors if group == GROUP else [*errors, not_supported(f"{path}.apiGroup", group, (GROUP,))]
-    if name:
-        errors += each_invalid(f"{path}.name", name, dns1123_subdomain_errors(name))
+    errors += optional_errors(f"{path}.name", name, dns1123_subdomain_errors)
     if group:
         errors.append(not_supported(f"{path}.apiGroup", group, ("",)))
     if not namespaced and not subject.get("namespace"):

@@ -145,8 +145,7 @@ def _job_errors(document: Document) -> list[FieldError]:
         name = metadata.get("name", "")
         host = f"{name}-{completions - 1}"
         if dns1123_label_errors(host):
-            detail = f"will not able to create pod with invalid DNS label: {host}"
-            errors.append(invalid("metadata.name", name, detail))
+            errors.append(invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {host}"))
     return errors
 
 

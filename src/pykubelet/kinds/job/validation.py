@@ -104,8 +104,7 @@ def domain_prefixed_path_errors(value: str, path: str) -> list[FieldError]:
 
 def _completion_errors(spec: Document, path: str) -> list[FieldError]:
     mode = spec.get("completionMode")
-    errors: list[FieldError] = []
-    errors += _COMPLETION_MODES.errors(mode, f"{path}.completionMode")
+    errors = _COMPLETION_MODES.errors(mode, f"{path}.completionMode")
     if mode == INDEXED:
         errors += _indexed_errors(spec, path)
     if mode is None or mode == NON_INDEXED:
@@ -163,8 +162,7 @@ def _failure_rule_errors(spec: Document, rule: Document, containers: AbstractSet
         errors.append(required(f"{path}.action", f"valid values: {_choices(_ACTIONS)}"))
     elif action == "FailIndex":
         if spec.get("backoffLimitPerIndex") is None:
-            detail = "requires the backoffLimitPerIndex to be set"
-            errors.append(invalid(f"{path}.action", TypedString(action), detail))
+            errors.append(invalid(f"{path}.action", TypedString(action), "requires the backoffLimitPerIndex to be set"))
     elif action not in _ACTIONS:
         errors.append(not_supported(f"{path}.action", TypedString(action), _ACTIONS))
     if codes is not None:

@@ -331,8 +331,7 @@ def _resize_errors(policies: Sequence[Document], restart_policy: str, path: str)
             elif value not in supported:
                 errors.append(not_supported(path, TypedString(value), supported))
         if restart_policy == "Never" and restart != "NotRequired":
-            detail = "must be 'NotRequired' when `restartPolicy` is 'Never'"
-            errors.append(invalid(path, TypedString(restart), detail))
+            errors.append(invalid(path, TypedString(restart), "must be 'NotRequired' when `restartPolicy` is 'Never'"))
     return errors
 
 

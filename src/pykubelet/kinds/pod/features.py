@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykubelet.api.serializer import Document
+from pykubelet.kinds.kind import without_fields
 
 CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 _PROJECTIONS = ("clusterTrustBundle", "podCertificate")
@@ -32,8 +33,6 @@ class PodValidationOptions:
 
 
 KUBELET_OPTIONS = PodValidationOptions()
-
-
 API_SERVER_OPTIONS = PodValidationOptions(
     resource_is_pod=True,
     relaxed_env_names=True,
@@ -96,8 +95,3 @@ def _variable(variable: Document) -> Document:
 def _replaced(document: Document, name: str, value: Any) -> Document:
     """The document with a field replaced, or without the field if the new value is empty."""
     return {**document, name: value} if value else without_fields(document, name)
-
-
-def without_fields(document: Document, *names: str) -> Document:
-    """The document without these fields."""
-    return {key: value for key, value in document.items() if key not in names}

@@ -12,6 +12,7 @@ from pykubelet.api.field_errors import (
     each_invalid,
     forbidden,
     invalid,
+    items_errors,
     not_supported,
     required,
 )
@@ -75,17 +76,14 @@ def _node_term_errors(term: Document, path: str, *, check_values: bool) -> list[
         errors += _label_requirement_errors(requirement, at)
         if check_values:
             errors += label_values_errors(requirement.get("values", ()), f"{at}.values")
-    for index, requirement in enumerate(term.get("matchFields", ())):
-        errors += _field_requirement_errors(requirement, f"{path}.matchFields[{index}]")
-    return errors
+    return errors + items_errors(term.get("matchFields", ()), _field_requirement_errors, f"{path}.matchFields")
 
 
 def _label_requirement_errors(requirement: Document, path: str) -> list[FieldError]:
     if requirement.get("operator") not in {"Gt", "Lt"}:
         errors = operator_errors(requirement, path)
     elif len(requirement.get("values", ())) != 1:
-        detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-        errors = [required(f"{path}.values", detail)]
+        errors = [required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")]
     else:
         errors = []
     return errors + label_name_errors(requirement.get("key", ""), f"{path}.key")
@@ -113,9 +111,7 @@ def _weight_errors(term: Document, path: str) -> list[FieldError]:
 
 
 def _pod_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, term in enumerate(affinity.get(REQUIRED, ())):
-        errors += _pod_term_errors(term, f"{path}.{REQUIRED}[{index}]")
+    errors = items_errors(affinity.get(REQUIRED, ()), _pod_term_errors, f"{path}.{REQUIRED}")
     for index, weighted in enumerate(affinity.get(PREFERRED, ())):
         at = f"{path}.{PREFERRED}[{index}]"
         errors += _weight_errors(weighted, at)
@@ -162,7 +158,7 @@ def _label_keys_errors(keys: Sequence[str], selector: Document | None, path: str
         return []
     if selector is None:
         return [forbidden(path, _NEEDS_SELECTOR)]
-    return [error for index, key in enumerate(keys) for error in label_name_errors(key, f"{path}[{index}]")]
+    return items_errors(keys, label_name_errors, path)
 
 
 def tolerations_errors(tolerations: Sequence[Document], path: str) -> list[FieldError]:
@@ -250,8 +246,7 @@ def _min_domains_errors(count: int | None, action: str, path: str) -> list[Field
         return []
     errors = _positive_errors(count, path)
     if action != "DoNotSchedule":
-        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        errors.append(invalid(path, count, detail))
+        errors.append(invalid(path, count, f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"))
     return errors
 
 

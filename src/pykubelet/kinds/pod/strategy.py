@@ -9,10 +9,10 @@ from typing import Any
 from pykubelet.api.pod_resources import qos_class
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Kind, Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, metadata_fields, without_fields
 from pykubelet.kinds.pod.columns import pod_cells, pod_conditions
 from pykubelet.kinds.pod.defaults import default_patched_pod, default_pod
-from pykubelet.kinds.pod.features import CONTAINER_LISTS, without_disabled_fields, without_fields
+from pykubelet.kinds.pod.features import CONTAINER_LISTS, without_disabled_fields
 from pykubelet.kinds.pod.scheduling import PREFERRED, REQUIRED
 from pykubelet.kinds.pod.security import APPARMOR_CONTAINER_PREFIX, apparmor_errors, apparmor_field
 from pykubelet.kinds.pod.update import (
@@ -132,8 +132,8 @@ def _next_generation(new: Document, old: Document) -> Document:
 
 def prepare_status(new: Document, old: Document) -> Document:
     """Prepares an update of the status: restores everything but labels, annotations and finalizers."""
-    metadata, before = new["metadata"], old["metadata"]
-    kept = {name: value for name, value in metadata.items() if name not in {"deletionTimestamp", "ownerReferences"}}
+    before = old["metadata"]
+    kept = without_fields(new["metadata"], "deletionTimestamp", "ownerReferences")
     for name in ("ownerReferences", "generation"):
         if name in before:
             kept[name] = before[name]
@@ -166,14 +166,11 @@ def _with_generations(status: Document, old: Document) -> Document:
 
 def fields(pod: Document) -> Mapping[str, str]:
     """The values that field selectors match; as upstream, `status.podIPs` is always empty."""
-    metadata, spec, status = pod["metadata"], pod["spec"], pod["status"]
+    spec, status = pod["spec"], pod["status"]
+    names = ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")
     return {
-        "metadata.name": metadata.get("name", ""),
-        "metadata.namespace": metadata.get("namespace", ""),
-        "spec.nodeName": spec.get("nodeName", ""),
-        "spec.restartPolicy": spec.get("restartPolicy", ""),
-        "spec.schedulerName": spec.get("schedulerName", ""),
-        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+        **metadata_fields(pod),
+        **{f"spec.{name}": spec.get(name, "") for name in names},
         "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
         "status.phase": status.get("phase", ""),
         "status.podIP": status.get("podIP", ""),

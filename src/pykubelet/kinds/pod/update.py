@@ -29,9 +29,9 @@ from pykubelet.api.names import (
 from pykubelet.api.pod_resources import qos_class
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.go_values import go_diff, internal_form, map_value
+from pykubelet.kinds.kind import without_fields
 from pykubelet.kinds.metadata import immutable_errors, metadata_update_errors
 from pykubelet.kinds.pod.containers import image_space_errors
-from pykubelet.kinds.pod.features import without_fields
 from pykubelet.kinds.pod.scheduling import REQUIRED, tolerations_errors
 from pykubelet.kinds.pod.validation import MIRROR_ANNOTATION, pod_annotation_changes_errors, pod_errors
 
@@ -125,7 +125,7 @@ def _removed_gates_errors(new: Sequence[Document], old: Sequence[Document]) -> l
 
 def _fixed_fields_errors(new: Document, old: Document) -> list[FieldError]:
     """Validates that nothing else changed, after reverting the allowed changes."""
-    rest: Document = {name: value for name, value in new.items() if name not in _CHECKED}
+    rest = without_fields(new, *_CHECKED)
     rest |= {name: old[name] for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations") if name in old}
     for kind in ("containers", "initContainers"):
         if kind in new:
@@ -227,7 +227,8 @@ def pod_resize_errors(new: Document, old: Document) -> list[FieldError]:
     ]:
         return errors + order_errors
     errors += _containers_errors(after, before)
-    if not errors and _without_containers(after) != _without_containers(before):
+    others, old_others = (without_fields(spec, "containers", "initContainers") for spec in (after, before))
+    if not errors and others != old_others:
         errors.append(forbidden("spec", _ONLY_BOTH))
     return errors
 
@@ -301,14 +302,9 @@ def _with_old_amounts(container: Document, old: Document) -> Document:
     for side in ("limits", "requests"):
         if side in old["resources"]:
             amounts = container["resources"].get(side, {})
-            kept = {name: value for name, value in amounts.items() if name not in _RESIZABLE}
             before = {name: value for name, value in old["resources"][side].items() if name in _RESIZABLE}
-            sides[side] = {**kept, **before}
+            sides[side] = {**without_fields(amounts, *_RESIZABLE), **before}
     return {**container, "resources": sides}
-
-
-def _without_containers(spec: Document) -> Document:
-    return {name: value for name, value in spec.items() if name not in {"containers", "initContainers"}}
 
 
 def pod_status_update_errors(new: Document, old: Document) -> list[FieldError]:

@@ -17,7 +17,9 @@ from pykubelet.api.field_errors import (
     each_invalid,
     forbidden,
     invalid,
+    items_errors,
     not_found,
+    optional_errors,
     required,
     too_long,
 )
@@ -109,8 +111,7 @@ def pod_errors(document: Document, options: PodValidationOptions = API_SERVER_OP
     if not spec.get("serviceAccountName"):
         errors += _token_without_account_errors(spec.get("volumes", ()))
     for kind in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(kind, ())):
-            errors += image_space_errors(container, f"spec.{kind}[{index}]")
+        errors += items_errors(spec.get(kind, ()), image_space_errors, f"spec.{kind}")
     return errors
 
 
@@ -316,18 +317,15 @@ def _name_fields_errors(spec: Document, path: str) -> list[FieldError]:
     """Validates the fields that are names, and the few others among them."""
     errors: list[FieldError] = []
     for field in ("serviceAccountName", "nodeName"):
-        if name := spec.get(field, ""):
-            errors += each_invalid(f"{path}.{field}", name, dns1123_subdomain_errors(name))
+        errors += optional_errors(f"{path}.{field}", spec.get(field), dns1123_subdomain_errors)
     if (seconds := spec.get("activeDeadlineSeconds")) is not None:
         details = in_range_errors(seconds, 1, _MAX_DEADLINE_SECONDS)
         errors += each_invalid(f"{path}.activeDeadlineSeconds", seconds, details)
     for field in ("hostname", "subdomain"):
-        if name := spec.get(field, ""):
-            errors += each_invalid(f"{path}.{field}", name, dns1123_label_errors(name))
+        errors += optional_errors(f"{path}.{field}", spec.get(field), dns1123_label_errors)
     errors += tolerations_errors(spec.get("tolerations", ()), f"{path}.tolerations")
     errors += host_aliases_errors(spec.get("hostAliases", ()), f"{path}.hostAliases")
-    if name := spec.get("priorityClassName", ""):
-        errors += each_invalid(f"{path}.priorityClassName", name, dns1123_subdomain_errors(name))
+    errors += optional_errors(f"{path}.priorityClassName", spec.get("priorityClassName"), dns1123_subdomain_errors)
     if (name := spec.get("runtimeClassName")) is not None:
         errors += each_invalid(f"{path}.runtimeClassName", name, dns1123_subdomain_errors(name))
     return errors + _PREEMPTION_POLICIES.errors(spec.get("preemptionPolicy"), f"{path}.preemptionPolicy")

@@ -6,11 +6,12 @@ Upstream: pkg/apis/core/validation/validation.go
 import re
 from collections.abc import Callable, Mapping
 
-from pykubelet.api.field_errors import FieldError, each_invalid, invalid, not_supported, required
+from pykubelet.api.field_errors import FieldError, invalid, not_supported, optional_errors, required
 from pykubelet.api.names import dns1123_label_errors, inclusive_range_error
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.rules import OneOf
 
+SourceRule = Callable[[Document, str], list[FieldError]]
 _QUALIFIED_NAMES = {
     "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.[0-9A-Za-z.-]+:[^,;*&$|\t\n\f\r ]+\Z"),
     "eui": re.compile(r"\Aeui.[0-9A-Za-z]{16}\Z"),
@@ -37,15 +38,13 @@ REMOVED_STORAGE_WARNINGS = {
 """Warnings about removed storage systems, by the field of a volume."""
 
 
-def _requires(*fields: str) -> Callable[[Document, str], list[FieldError]]:
-    def errors(source: Document, path: str) -> list[FieldError]:
-        return [required(f"{path}.{field}") for field in fields if not source.get(field)]
-
-    return errors
+def requires(*fields: str) -> SourceRule:
+    """Returns a rule that these fields of a source are not empty."""
+    return lambda source, path: [required(f"{path}.{field}") for field in fields if not source.get(field)]
 
 
 def _iscsi_errors(source: Document, path: str) -> list[FieldError]:
-    errors = _requires("targetPortal", "iqn")(source, path)
+    errors = requires("targetPortal", "iqn")(source, path)
     if source.get("iqn"):
         errors += _qualified_name_errors(source["iqn"], f"{path}.iqn")
     lun = source.get("lun", 0)
@@ -71,8 +70,7 @@ def _fc_errors(source: Document, path: str) -> list[FieldError]:
     if not names and not ids:
         errors.append(required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both"))
     if names and ids:
-        detail = "targetWWNs and wwids can not be specified simultaneously"
-        errors.append(invalid(f"{path}.targetWWNs", names, detail))
+        errors.append(invalid(f"{path}.targetWWNs", names, "targetWWNs and wwids can not be specified simultaneously"))
     if names and "lun" not in source:
         errors.append(required(f"{path}.lun", "lun is required if targetWWNs is specified"))
     elif names and not 0 <= source["lun"] <= 255:
@@ -80,9 +78,9 @@ def _fc_errors(source: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def _disk_errors(id_field: str) -> Callable[[Document, str], list[FieldError]]:
+def _disk_errors(id_field: str) -> SourceRule:
     def errors(source: Document, path: str) -> list[FieldError]:
-        found = _requires(id_field)(source, path)
+        found = requires(id_field)(source, path)
         partition = source.get("partition", 0)
         if not 0 <= partition <= 255:
             # Zero is valid although upstream's message excludes it.
@@ -102,7 +100,7 @@ def _quobyte_errors(source: Document, path: str) -> list[FieldError]:
     else:
         bad = [pair for pair in registry.split(",") if not _is_host_port(pair)]
         errors += [invalid(f"{path}.registry", registry, _HOST_PORTS) for _ in bad]
-    return errors + _requires("volume")(source, path)
+    return errors + requires("volume")(source, path)
 
 
 def _is_host_port(text: str) -> bool:
@@ -126,7 +124,7 @@ def _flocker_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def _cinder_errors(source: Document, path: str) -> list[FieldError]:
-    return _requires("volumeID")(source, path) + _secret_ref_errors(source, path)
+    return requires("volumeID")(source, path) + _secret_ref_errors(source, path)
 
 
 def _secret_ref_errors(source: Document, path: str) -> list[FieldError]:
@@ -135,7 +133,7 @@ def _secret_ref_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def _flex_errors(source: Document, path: str) -> list[FieldError]:
-    errors = _requires("driver")(source, path)
+    errors = requires("driver")(source, path)
     for key in source.get("options", {}):
         namespace = f".{key.partition('/')[0].lower()}"
         if namespace.endswith(_RESERVED_SUFFIXES):
@@ -144,7 +142,7 @@ def _flex_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def _azure_disk_errors(source: Document, path: str) -> list[FieldError]:
-    errors = _requires("diskName", "diskURI")(source, path)
+    errors = requires("diskName", "diskURI")(source, path)
     caching, kind, uri = source.get("cachingMode"), source.get("kind"), source.get("diskURI", "")
     errors += _AZURE_CACHING.errors(caching, f"{path}.cachingMode")
     errors += _AZURE_KINDS.errors(kind, f"{path}.kind")
@@ -156,30 +154,34 @@ def _azure_disk_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def _storageos_errors(source: Document, path: str) -> list[FieldError]:
-    errors = _requires("volumeName")(source, path)
+    errors = requires("volumeName")(source, path)
     for field in ("volumeName", "volumeNamespace"):
-        if name := source.get(field, ""):
-            errors += each_invalid(f"{path}.{field}", name, dns1123_label_errors(name))
+        errors += optional_errors(f"{path}.{field}", source.get(field), dns1123_label_errors)
     return errors + _secret_ref_errors(source, path)
 
 
-STORAGE_SYSTEM_RULES: Mapping[str, Callable[[Document, str], list[FieldError]]] = {
+_RULES: Mapping[str, SourceRule] = {
     "gcePersistentDisk": _disk_errors("pdName"),
     "awsElasticBlockStore": _disk_errors("volumeID"),
     "iscsi": _iscsi_errors,
-    "glusterfs": _requires("endpoints", "path"),
+    "glusterfs": requires("endpoints", "path"),
     "flocker": _flocker_errors,
-    "rbd": _requires("monitors", "image"),
+    "rbd": requires("monitors", "image"),
     "cinder": _cinder_errors,
-    "cephfs": _requires("monitors"),
+    "cephfs": requires("monitors"),
     "quobyte": _quobyte_errors,
     "fc": _fc_errors,
     "flexVolume": _flex_errors,
-    "azureFile": _requires("secretName", "shareName"),
-    "vsphereVolume": _requires("volumePath"),
-    "photonPersistentDisk": _requires("pdID"),
-    "portworxVolume": _requires("volumeID"),
+    "azureFile": requires("secretName", "shareName"),
+    "vsphereVolume": requires("volumePath"),
+    "photonPersistentDisk": requires("pdID"),
+    "portworxVolume": requires("volumeID"),
     "azureDisk": _azure_disk_errors,
     "storageos": _storageos_errors,
-    "scaleIO": _requires("gateway", "system", "volumeName"),
+    "scaleIO": requires("gateway", "system", "volumeName"),
 }
+
+
+def storage_system_rules(*kinds: str) -> dict[str, SourceRule]:
+    """The rules of these types of sources."""
+    return {kind: _RULES[kind] for kind in kinds}

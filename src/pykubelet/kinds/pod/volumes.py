@@ -6,15 +6,16 @@ Upstream: pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from pykubelet.api.field_errors import (
     FieldError,
-    TypedString,
     duplicate,
     each_invalid,
     forbidden,
     go_quote,
     invalid,
+    items_errors,
     not_supported,
     required,
     too_long,
@@ -35,7 +36,7 @@ from pykubelet.kinds.pod.references import (
     non_reserved_path_errors,
     resource_ref_errors,
 )
-from pykubelet.kinds.pod.volume_sources import STORAGE_SYSTEM_RULES
+from pykubelet.kinds.pod.volume_sources import SourceRule, requires, storage_system_rules
 from pykubelet.kinds.rules import OneOf
 
 # Arguments: a source, its path, the volume's path, and the file paths of earlier sources.
@@ -46,9 +47,10 @@ _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25
 _MIN_CERTIFICATE_SECONDS = 3600
 _MAX_CERTIFICATE_SECONDS = 91 * 24 * 60 * 60
 _MAX_KUBERNETES_CERTIFICATE_SECONDS = 24 * 60 * 60
-SourceRule = Callable[[Document, str], list[FieldError]]
 PULL_POLICY = OneOf(("Always", "IfNotPresent", "Never"), required=True)
-_HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+_HOST_PATH_TYPES = OneOf(
+    ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+)
 _MAX_ISCSI_NAME_BYTES = 64
 # Upstream's names of these in messages about two sources, and of gcePersistentDisk also in its own errors.
 _SECOND_SOURCE_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
@@ -100,35 +102,23 @@ def _source_errors(volume: Document, path: str, pod_name: str, options: PodValid
 
 def _source_rules(options: PodValidationOptions) -> Mapping[str, SourceRule]:
     """The rule of each source type, in the order in which upstream validates them."""
-    legacy = STORAGE_SYSTEM_RULES
     return {
         "emptyDir": _empty_dir_errors,
         "hostPath": host_path_errors,
         "gitRepo": _git_repo_errors,
-        "gcePersistentDisk": legacy["gcePersistentDisk"],
-        "awsElasticBlockStore": legacy["awsElasticBlockStore"],
-        "secret": _secret_errors,
+        **storage_system_rules("gcePersistentDisk", "awsElasticBlockStore"),
+        "secret": partial(_keyed_errors, "secretName"),
         "nfs": nfs_errors,
-        "iscsi": legacy["iscsi"],
-        "glusterfs": legacy["glusterfs"],
-        "flocker": legacy["flocker"],
-        "persistentVolumeClaim": _claim_errors,
-        "rbd": legacy["rbd"],
-        "cinder": legacy["cinder"],
-        "cephfs": legacy["cephfs"],
-        "quobyte": legacy["quobyte"],
+        **storage_system_rules("iscsi", "glusterfs", "flocker"),
+        "persistentVolumeClaim": requires("claimName"),
+        **storage_system_rules("rbd", "cinder", "cephfs", "quobyte"),
         "downwardAPI": _downward_errors,
-        "fc": legacy["fc"],
-        "flexVolume": legacy["flexVolume"],
-        "configMap": _config_map_errors,
-        "azureFile": legacy["azureFile"],
-        "vsphereVolume": legacy["vsphereVolume"],
-        "photonPersistentDisk": legacy["photonPersistentDisk"],
-        "portworxVolume": legacy["portworxVolume"],
-        "azureDisk": legacy["azureDisk"],
-        "storageos": legacy["storageos"],
+        **storage_system_rules("fc", "flexVolume"),
+        "configMap": partial(_keyed_errors, "name"),
+        **storage_system_rules("azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk"),
+        **storage_system_rules("storageos"),
         "projected": projected_errors,
-        "scaleIO": legacy["scaleIO"],
+        **storage_system_rules("scaleIO"),
         "csi": _csi_errors,
         "ephemeral": _ephemeral_errors,
         "image": _pod_image_errors if options.resource_is_pod else _image_errors,
@@ -146,47 +136,33 @@ def host_path_errors(source: Document, path: str) -> list[FieldError]:
     if not source.get("path"):
         return [required(f"{path}.path")]
     errors = backstep_errors(source["path"], f"{path}.path")
-    kind = source.get("type", "")
-    return (
-        errors
-        if kind in _HOST_PATH_TYPES
-        else [*errors, not_supported(f"{path}.type", TypedString(kind), _HOST_PATH_TYPES)]
-    )
+    return errors + _HOST_PATH_TYPES.errors(source.get("type", ""), f"{path}.type")
 
 
 def _git_repo_errors(source: Document, path: str) -> list[FieldError]:
-    errors = [] if source.get("repository") else [required(f"{path}.repository")]
-    return errors + descending_path_errors(source.get("directory", ""), f"{path}.directory")
+    return requires("repository")(source, path) + descending_path_errors(
+        source.get("directory", ""), f"{path}.directory"
+    )
 
 
-def _secret_errors(source: Document, path: str) -> list[FieldError]:
-    return _keyed_errors(source, "secretName", path)
-
-
-def _keyed_errors(source: Document, name_field: str, path: str) -> list[FieldError]:
-    errors = [] if source.get(name_field) else [required(f"{path}.{name_field}")]
+def _keyed_errors(name_field: str, source: Document, path: str) -> list[FieldError]:
+    errors = requires(name_field)(source, path)
     errors += mode_errors(source.get("defaultMode"), f"{path}.defaultMode")
-    for index, item in enumerate(source.get("items", ())):
-        errors += key_to_path_errors(item, f"{path}.items[{index}]")
-    return errors
+    return errors + items_errors(source.get("items", ()), key_to_path_errors, f"{path}.items")
 
 
 def key_to_path_errors(item: Document, path: str) -> list[FieldError]:
     """Validates a key and the path of its file."""
-    errors = [required(f"{path}.{name}") for name in ("key", "path") if not item.get(name)]
+    errors = requires("key", "path")(item, path)
     errors += non_reserved_path_errors(item.get("path", ""), f"{path}.path")
     return errors + mode_errors(item.get("mode"), f"{path}.mode")
 
 
 def nfs_errors(source: Document, path: str) -> list[FieldError]:
     """Validates an NFS source."""
-    errors = [required(f"{path}.{name}") for name in ("server", "path") if not source.get(name)]
+    errors = requires("server", "path")(source, path)
     target = source.get("path", "")
     return errors if target.startswith("/") else [*errors, invalid(f"{path}.path", target, "must be an absolute path")]
-
-
-def _claim_errors(source: Document, path: str) -> list[FieldError]:
-    return [] if source.get("claimName") else [required(f"{path}.claimName")]
 
 
 def _downward_errors(source: Document, path: str) -> list[FieldError]:
@@ -210,10 +186,6 @@ def downward_file_errors(item: Document, path: str) -> list[FieldError]:
     else:
         errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
     return errors + mode_errors(item.get("mode"), f"{path}.mode")
-
-
-def _config_map_errors(source: Document, path: str) -> list[FieldError]:
-    return _keyed_errors(source, "name", path)
 
 
 def projected_errors(source: Document, path: str) -> list[FieldError]:
@@ -373,8 +345,7 @@ def _ephemeral_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def _pod_image_errors(source: Document, path: str) -> list[FieldError]:
-    errors = [] if source.get("reference") else [required(f"{path}.reference")]
-    return errors + _image_errors(source, path)
+    return requires("reference")(source, path) + _image_errors(source, path)
 
 
 def _image_errors(source: Document, path: str) -> list[FieldError]:

@@ -297,8 +297,7 @@ def needs_health_check(spec: Document) -> bool:
 def service_update_errors(new: Document, old: Document) -> list[FieldError]:
     """Validates an update of a service."""
     after, before = new["spec"], old["spec"]
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    errors += address_change_errors(after, before)
+    errors = metadata_update_errors(new["metadata"], old["metadata"]) + address_change_errors(after, before)
     if after["type"] == before["type"] == "LoadBalancer":
         name = after.get("loadBalancerClass")
         if name != before.get("loadBalancerClass"):
