@@ -9,7 +9,7 @@ pkg/printers/internalversion/printers.go
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cryptography import x509
@@ -29,8 +29,9 @@ from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age, human_duration
 from pykubelet.kinds.columns import NONE, at, created, name_of
-from pykubelet.kinds.kind import Kind, Strategy, metadata_fields, normalized
+from pykubelet.kinds.kind import Kind, Strategy, metadata_fields, normalized, without_fields
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, signer_name_errors
+from pykubelet.kinds.rules import AtLeast
 
 _USAGES = (
     "any",
@@ -57,30 +58,13 @@ _USAGES = (
     "signing",
     "timestamping",
 )
-_SHORTEST_SECONDS = 600
+_EXPIRATION = AtLeast(600, "may not specify a duration less than 600 seconds (10 minutes)")
 _CONDITIONS, _CERTIFICATE = "status.conditions", "status.certificate"
 _FINAL = (APPROVED, DENIED, FAILED)
 _default = normalized("certificates.v1.CertificateSigningRequest")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllowedChanges:
-    """What an endpoint may change: the conditions of approval, or the certificate; the object's own endpoint, neither."""
-
-    approves: bool = False
-    signs: bool = False
-
-
-def _prepare_create(document: Document) -> Document:
-    return {**document, "status": {}}
-
-
-def request_errors(document: Document) -> list[FieldError]:
-    """Validates a new request."""
-    return _object_errors(document, None)
-
-
-def _object_errors(new: Document, old: Document | None) -> list[FieldError]:
+def _request_errors(new: Document, old: Document | None = None) -> list[FieldError]:
     spec = new["spec"]
     # The name is not restricted.
     errors = metadata_errors(new["metadata"], name_rule=lambda _name: [], namespaced=False)
@@ -90,10 +74,7 @@ def _object_errors(new: Document, old: Document | None) -> list[FieldError]:
         errors.append(invalid("spec.request", spec.get("request"), str(error)))
     errors += _usages_errors(spec, old)
     errors += _signer_errors(spec, old)
-    seconds = spec.get("expirationSeconds")
-    if seconds is not None and seconds < _SHORTEST_SECONDS:
-        detail = "may not specify a duration less than 600 seconds (10 minutes)"
-        errors.append(invalid("spec.expirationSeconds", seconds, detail))
+    errors += _EXPIRATION.errors(spec.get("expirationSeconds"), "spec.expirationSeconds")
     errors += _conditions_errors(new, old)
     return errors + _certificate_errors(new, old)
 
@@ -195,20 +176,21 @@ def _prepare_update(new: Document, old: Document) -> Document:
     return {**new, "spec": old["spec"], "status": old.get("status", {})}
 
 
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    return request_update_errors(new, old, AllowedChanges())
+def _update_errors(
+    new: Document, old: Document, *, may_approve: bool = False, may_sign: bool = False
+) -> list[FieldError]:
+    """Validates a changed request, except for errors that the old object has too.
 
-
-def request_update_errors(new: Document, old: Document, allowed: AllowedChanges) -> list[FieldError]:
-    """Validates a changed request; errors that the old object had too are ignored."""
-    errors = _object_errors(new, old)
+    Only the endpoint `approval` may change the conditions of approval, and only `status` the certificate.
+    """
+    errors = _request_errors(new, old)
     for type in _FINAL:
         if len(_conditions_of_type(new, type)) < len(_conditions_of_type(old, type)):
             errors.append(forbidden(_CONDITIONS, f"updates may not remove a condition of type {go_quote(type)}"))
-    if not allowed.approves:
+    if not may_approve:
         errors += _decision_errors(new, old)
     if _certificate(new) != _certificate(old):
-        if not allowed.signs:
+        if not may_sign:
             errors.append(forbidden(_CERTIFICATE, "updates may not set certificate content"))
         elif _certificate(old):
             errors.append(forbidden(_CERTIFICATE, "updates may not modify existing certificate content"))
@@ -232,24 +214,18 @@ def _decision_errors(new: Document, old: Document) -> list[FieldError]:
 def _prepare_status(new: Document, old: Document) -> Document:
     status = new.get("status") or {}
     if "conditions" in status:
-        kept = _with_decisions_of(old, status["conditions"])
-        status = {**status, "conditions": kept}
+        status = {**status, "conditions": _with_decisions_of(old, status["conditions"])}
     return {**new, "spec": old["spec"], "status": status}
 
 
 def _with_decisions_of(old: Document, conditions: list[Document]) -> list[Document]:
     """The conditions with the old decisions restored, unless their number differs, which validation rejects."""
-    before: list[Document] = (old.get("status") or {}).get("conditions") or []
     for type in (APPROVED, DENIED):
-        kept = [condition for condition in before if condition.get("type") == type]
+        kept = _conditions_of_type(old, type)
         if len(kept) == sum(condition.get("type") == type for condition in conditions):
             left = iter(kept)
             conditions = [next(left) if condition.get("type") == type else condition for condition in conditions]
     return conditions
-
-
-def _validate_status(new: Document, old: Document) -> list[FieldError]:
-    return request_update_errors(new, old, AllowedChanges(signs=True))
 
 
 def _fields(document: Document) -> Mapping[str, str]:
@@ -258,13 +234,8 @@ def _fields(document: Document) -> Mapping[str, str]:
 
 
 def _prepare_approval(new: Document, old: Document) -> Document:
-    rest = {name: value for name, value in old.get("status", {}).items() if name != "conditions"}
-    conditions = (new.get("status") or {}).get("conditions")
+    rest, conditions = without_fields(old.get("status", {}), "conditions"), _conditions(new)
     return {**new, "spec": old["spec"], "status": rest | ({"conditions": conditions} if conditions else {})}
-
-
-def _validate_approval(new: Document, old: Document) -> list[FieldError]:
-    return request_update_errors(new, old, AllowedChanges(approves=True))
 
 
 def request_cells(document: Document, age: Age) -> list[Any]:
@@ -285,8 +256,7 @@ def _condition(status: Document) -> str:
     types = {condition.get("type") for condition in status.get("conditions") or ()}
     words = ["Denied" if DENIED in types else "Approved" if APPROVED in types else "Pending"]
     words += [FAILED] if FAILED in types else []
-    words += ["Issued"] if status.get("certificate") else []
-    return ",".join(words)
+    return ",".join([*words, "Issued"] if status.get("certificate") else words)
 
 
 KIND = Kind(
@@ -298,16 +268,20 @@ KIND = Kind(
     subresources=("approval", "status"),
     strategy=Strategy(
         default=_default,
-        prepare_create=_prepare_create,
-        validate_create=request_errors,
+        prepare_create=lambda document: {**document, "status": {}},
+        validate_create=_request_errors,
         prepare_update=_prepare_update,
-        validate_update=_validate_update,
+        validate_update=_update_errors,
         prepare_status=_prepare_status,
-        validate_status=_validate_status,
+        validate_status=partial(_update_errors, may_sign=True),
         fields=_fields,
     ),
     subresource_strategies={
-        "approval": Strategy(default=_default, prepare_update=_prepare_approval, validate_update=_validate_approval)
+        "approval": Strategy(
+            default=_default,
+            prepare_update=_prepare_approval,
+            validate_update=partial(_update_errors, may_approve=True),
+        )
     },
     cells=request_cells,
 )

@@ -6,7 +6,7 @@ Upstream: pkg/printers/internalversion/printers.go, staging/src/k8s.io/apiserver
 staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -23,13 +23,12 @@ NONE = "<none>"
 UNSET = "<unset>"
 UNKNOWN = "<unknown>"
 _SHOWN = 3
-_EMPTY: Document = {}
 
 
 def at(document: Document, *path: str) -> Document:
     """The object at a path, or an empty object."""
     for step in path:
-        document = document.get(step) or _EMPTY
+        document = document.get(step) or {}
     return document
 
 
@@ -76,14 +75,8 @@ def quantity_text(value: Any) -> str:
         return str(value)
 
 
-def joined(texts: Iterable[str]) -> str:
-    """Joins texts with a comma and a space."""
-    return ", ".join(texts)
-
-
 SCALE = "scale"
 """The key of the columns that the scale subresource of every kind has."""
-_DEFAULT = ""
 
 
 class _Data(msgspec.Struct, frozen=True):
@@ -101,17 +94,10 @@ def _data() -> _Data:
 def columns_of(group_resource: str) -> list[Document]:
     """The columns of a built-in kind, or name and creation time if it has no own ones. Shared: do not modify."""
     data = _data()
-    rows = data.columns.get(group_resource) or data.columns[_DEFAULT]
+    rows = data.columns.get(group_resource) or data.columns[""]
     return [column(name, type, format, data.texts[text], priority) for name, type, format, text, priority in rows]
 
 
 def column(name: str, type: str, format: str, description: str, priority: int) -> Document:
     """A column definition; columns with a priority above 0 appear with `-o wide`."""
-    made: dict[str, Any] = {
-        "name": name,
-        "type": type,
-        "format": format,
-        "description": description,
-        "priority": priority,
-    }
-    return made
+    return {"name": name, "type": type, "format": format, "description": description, "priority": priority}

@@ -15,7 +15,16 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of, selector_text
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_status, next_generation, with_metadata, without_status
+from pykubelet.kinds.kind import (
+    Kind,
+    Strategy,
+    Warnings,
+    keep_status,
+    next_generation,
+    with_metadata,
+    without_fields,
+    without_status,
+)
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, nonnegative_errors
 from pykubelet.kinds.pod_template import (
     container_cells,
@@ -80,10 +89,10 @@ def _rollback_read(metadata: Document) -> Document:
             'Deployment in version "v1" cannot be handled as a Deployment: failed to parse '
             f"annotation[{ROLLBACK_ANNOTATION}]={text} as int64: {int64_problem(text)}"
         )
-    kept = {key: value for key, value in annotations.items() if key != ROLLBACK_ANNOTATION}
+    kept = without_fields(annotations, ROLLBACK_ANNOTATION)
     if text:
         kept[ROLLBACK_ANNOTATION] = str(revision)
-    rest = {key: value for key, value in metadata.items() if key != "annotations"}
+    rest = without_fields(metadata, "annotations")
     return {**rest, "annotations": kept} if kept else rest
 
 
@@ -130,16 +139,9 @@ def _rolling_update_errors(rolling: Document, path: str) -> list[FieldError]:
 
 
 def _prepare_update(new: Document, old: Document) -> Document:
-    kept = keep_status(new, old)
     # The controller copies annotations to the ReplicaSets, so a change of them counts as a change of the spec.
-    changed = any(
-        after != before
-        for after, before in (
-            (new["spec"], old["spec"]),
-            (new["metadata"].get("annotations", {}), old["metadata"].get("annotations", {})),
-        )
-    )
-    return next_generation(kept, old, changed=changed)
+    after, before = ((each["spec"], each["metadata"].get("annotations", {})) for each in (new, old))
+    return next_generation(keep_status(new, old), old, changed=after != before)
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:

@@ -7,7 +7,16 @@ pkg/apis/discovery/validation/validation.go
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pykubelet.api.field_errors import FieldError, TypedString, duplicate, each_invalid, invalid, required, too_many
+from pykubelet.api.field_errors import (
+    FieldError,
+    TypedString,
+    duplicate,
+    each_invalid,
+    invalid,
+    items_errors,
+    required,
+    too_many,
+)
 from pykubelet.api.names import (
     dns1123_label_errors,
     dns1123_subdomain_errors,
@@ -23,7 +32,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.addresses import canonical_ip_errors, domain_name_errors, endpoint_ip_errors, ips_warnings
 from pykubelet.kinds.columns import UNSET, created, first_few, name_of
-from pykubelet.kinds.kind import Kind, Strategy, Warnings, first_generation, next_generation
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, first_generation, next_generation, without_fields
 from pykubelet.kinds.metadata import metadata_errors
 from pykubelet.kinds.rules import PROTOCOL, OneOf, immutable_fields_errors
 
@@ -32,7 +41,6 @@ _MAX_ADDRESSES = 100
 _MAX_PORTS = 20_000
 _MAX_ENDPOINTS = 1000
 _MAX_HINTS = 8
-_PORT = {"name": "", "protocol": "TCP"}
 # Upstream's own controllers write no address that it would warn about, so their objects are not checked.
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _MANAGERS = frozenset({"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"})
@@ -40,7 +48,7 @@ _MANAGERS = frozenset({"endpointslice-controller.k8s.io", "endpointslicemirrorin
 
 def _default(document: Document) -> Document:
     normal = normal_form(document, "discovery.v1.EndpointSlice")
-    ports = [{**_PORT, **port} for port in normal["ports"]] if "ports" in normal else None
+    ports = [{"name": "", "protocol": "TCP", **port} for port in normal["ports"]] if "ports" in normal else None
     # Both lists are written even if they are empty.
     return {"endpoints": None, **normal, "ports": ports}
 
@@ -53,10 +61,7 @@ def _without_topology(document: Document) -> Document:
     """The slice without `deprecatedTopology`, a leftover of v1beta1."""
     if not any("deprecatedTopology" in endpoint for endpoint in document["endpoints"] or ()):
         return document
-    endpoints = [
-        {name: value for name, value in endpoint.items() if name != "deprecatedTopology"}
-        for endpoint in document["endpoints"]
-    ]
+    endpoints = [without_fields(endpoint, "deprecatedTopology") for endpoint in document["endpoints"]]
     return {**document, "endpoints": endpoints}
 
 
@@ -89,13 +94,10 @@ def _ports_errors(ports: Sequence[Document], path: str) -> list[FieldError]:
 
 
 def _endpoints_errors(document: Document) -> list[FieldError]:
-    endpoints, path = document["endpoints"] or (), "endpoints"
+    endpoints, kind = document["endpoints"] or (), document["addressType"]
     if len(endpoints) > _MAX_ENDPOINTS:
-        return [too_many(path, len(endpoints), _MAX_ENDPOINTS)]
-    errors: list[FieldError] = []
-    for index, endpoint in enumerate(endpoints):
-        errors += _endpoint_errors(endpoint, document["addressType"], f"{path}[{index}]")
-    return errors
+        return [too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)]
+    return items_errors(endpoints, lambda endpoint, path: _endpoint_errors(endpoint, kind, path), "endpoints")
 
 
 def _endpoint_errors(endpoint: Document, kind: str, path: str) -> list[FieldError]:
@@ -118,17 +120,12 @@ def _address_errors(address: str, kind: str, path: str, index: int) -> list[Fiel
     at = f"{path}[{index}]"
     match kind:
         case "IPv4" | "IPv6":
-            form_errors = each_invalid(at, address, ip_errors(address))
-            if kind == "IPv6":
-                form_errors = canonical_ip_errors(address, at)
-            found = parse_address(address)
-            if form_errors or found is None:
-                return form_errors
-            errors = (
-                []
-                if f"IPv{unmap_ipv4(found).version}" == kind
-                else [invalid(path, address, f"must be an {kind} address")]
-            )
+            is_ipv6, found = kind == "IPv6", parse_address(address)
+            errors = canonical_ip_errors(address, at) if is_ipv6 else each_invalid(at, address, ip_errors(address))
+            if errors or found is None:
+                return errors
+            if f"IPv{unmap_ipv4(found).version}" != kind:
+                errors.append(invalid(path, address, f"must be an {kind} address"))
             return errors + endpoint_ip_errors(address, at)
         case "FQDN":
             return domain_name_errors(address, at)

@@ -35,7 +35,6 @@ _EVENTS_NAMES = {
     "reportingComponent": "reportingController",
 }
 _CORE_NAMES = {new: old for old, new in _EVENTS_NAMES.items()}
-_TYPES = frozenset({"Normal", "Warning"})
 _REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _REFERENCE_TITLES = ("Kind", "Namespace", "Name", "UID", "APIVersion", "ResourceVersion", "FieldPath")
 # Maximum lengths in bytes.
@@ -68,10 +67,6 @@ def _event_errors(event: Document, controller_name: str) -> list[FieldError]:
             if byte_length(value) > limit:
                 errors.append(invalid(name, "", f"can have at most {limit} characters"))
     return errors + each_invalid("namespace", namespace, dns1123_subdomain_errors(namespace))
-
-
-def _validate_update(new: Document, _old: Document) -> list[FieldError]:
-    return _validate(new)
 
 
 def _fields(event: Document) -> Mapping[str, str]:
@@ -127,12 +122,10 @@ def _validate_v1(document: Document) -> list[FieldError]:
     errors = _event_errors(event, "reportingController") + metadata_errors(event["metadata"]) + _series_errors(event)
     if not event.get("eventTime"):
         errors.append(required("eventTime"))
-    if (kind := event.get("type", "")) not in _TYPES:
+    if (kind := event.get("type", "")) not in {"Normal", "Warning"}:
         errors.append(invalid("type", "", f"has invalid value: {kind}"))
-    for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
-        if event.get(name):
-            errors.append(invalid(name, "", "needs to be unset"))
-    return errors
+    legacy = ("firstTimestamp", "lastTimestamp", "count", "source")
+    return errors + [invalid(name, "", "needs to be unset") for name in legacy if event.get(name)]
 
 
 def to_core_v1(document: Document) -> Document:
@@ -216,7 +209,7 @@ CORE_EVENT = Kind(
     strategy=Strategy(
         default=normalized("core.v1.Event"),
         validate_create=_validate,
-        validate_update=_validate_update,
+        validate_update=lambda new, _old: _validate(new),
         fields=_fields,
         allows_create_on_update=True,
     ),

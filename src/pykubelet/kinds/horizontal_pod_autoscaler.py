@@ -23,8 +23,8 @@ from pykubelet.api.quantity import parse_quantity
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
-from pykubelet.kinds.columns import NONE, UNKNOWN, UNSET, at, created, joined, name_of, quantity_text
-from pykubelet.kinds.kind import Kind, Strategy, with_part_of
+from pykubelet.kinds.columns import NONE, UNKNOWN, UNSET, at, created, name_of, quantity_text
+from pykubelet.kinds.kind import Kind, Strategy, restore_spec, restore_status, without_fields
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.replicas import counts_errors
 from pykubelet.kinds.resources import container_resource_name_errors
@@ -34,7 +34,6 @@ _SOURCE_TYPES = OneOf(("ContainerResource", "External", "Object", "Pods", "Resou
 _TARGET_TYPES = ("Utilization", "Value", "AverageValue")
 # In upstream's order; only the first one present is validated.
 _SOURCES = ("object", "external", "pods", "resource", "containerResource")
-_EITHER_VALUE = "must set either a target value for metric or a per-pod target"
 _MAX_PERIOD_SECONDS = 1800
 _MAX_WINDOW_SECONDS = 3600
 _SELECT_POLICIES = OneOf(("Disabled", "Max", "Min"))
@@ -51,13 +50,6 @@ _SCALE_UP = {
     ],
 }
 _SCALE_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
-_SHOWN_SOURCES = {
-    "External": "external",
-    "Pods": "pods",
-    "Object": "object",
-    "Resource": "resource",
-    "ContainerResource": "containerResource",
-}
 _SHOWN = 2
 
 
@@ -82,9 +74,7 @@ def _without_tolerances(document: Document) -> Document:
     behavior = document["spec"].get("behavior")
     if behavior is None:
         return document
-    kept = {
-        side: {name: value for name, value in rules.items() if name != "tolerance"} for side, rules in behavior.items()
-    }
+    kept = {side: without_fields(rules, "tolerance") for side, rules in behavior.items()}
     return {**document, "spec": {**document["spec"], "behavior": kept}}
 
 
@@ -130,7 +120,7 @@ def object_reference_errors(
 
 
 def api_version_problem(version: str, *, needs_group: bool) -> str | None:
-    """The problem with an apiVersion; empty if it is valid."""
+    """The problem with an apiVersion; None if it is valid."""
     if version.count("/") > 1:
         return f"unexpected GroupVersion string: {version}"
     has_group = version.count("/") == 1 and not version.startswith("/")
@@ -153,7 +143,7 @@ def _metric_errors(metric: Document, path: str) -> list[FieldError]:
     present = [name for name in _SOURCES if name in metric]
     if present:
         errors += _RULES[present[0]](metric[present[0]], f"{path}.{present[0]}")
-    expected = kind[:1].lower() + kind[1:]
+    expected = _field_of(kind)
     if kind not in _SOURCE_TYPES.values:
         expected = ""
         errors.append(not_supported(f"{path}.type", TypedString(kind), _SOURCE_TYPES.values))
@@ -166,6 +156,11 @@ def _metric_errors(metric: Document, path: str) -> list[FieldError]:
             if name != expected
         ]
     return errors
+
+
+def _field_of(kind: str) -> str:
+    """The field of a metric source: `containerResource` for `ContainerResource`."""
+    return kind[:1].lower() + kind[1:]
 
 
 def _object_errors(source: Document, path: str) -> list[FieldError]:
@@ -198,7 +193,8 @@ def _target_errors(target: Document, path: str) -> list[FieldError]:
 def _external_errors(source: Document, path: str) -> list[FieldError]:
     errors, target = _metric_and_target_errors(source, path), source["target"]
     if "value" not in target and "averageValue" not in target:
-        errors.append(required(f"{path}.target.averageValue", _EITHER_VALUE))
+        detail = "must set either a target value for metric or a per-pod target"
+        errors.append(required(f"{path}.target.averageValue", detail))
     if "value" in target and "averageValue" in target:
         detail = "may not set both a target value for metric and a per-pod target"
         errors.append(forbidden(f"{path}.target.value", detail))
@@ -274,17 +270,12 @@ def _policy_errors(policy: Document, path: str) -> list[FieldError]:
 
 
 def _prepare_update(new: Document, old: Document) -> Document:
-    rules = old["spec"].get("behavior", {}).values()
-    in_use = any("tolerance" in each for each in rules)
-    return with_part_of(new if in_use else _without_tolerances(new), old, "status")
+    in_use = any("tolerance" in rules for rules in old["spec"].get("behavior", {}).values())
+    return restore_status(new if in_use else _without_tolerances(new), old)
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"], old["spec"], "spec")
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return with_part_of(new, old, "spec")
 
 
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
@@ -313,13 +304,13 @@ def _metrics(specs: list[Document], statuses: list[Document]) -> str:
         return NONE
     texts = [_metric(spec, statuses[index] if index < len(statuses) else {}) for index, spec in enumerate(specs)]
     more = f" + {len(texts) - _SHOWN} more..." if len(texts) > _SHOWN else ""
-    return joined(texts[:_SHOWN]) + more
+    return ", ".join(texts[:_SHOWN]) + more
 
 
 def _metric(spec: Document, status: Document) -> str:
-    source = _SHOWN_SOURCES.get(spec.get("type", ""))
-    if source is None:
+    if (kind := spec.get("type", "")) not in _SOURCE_TYPES.values:
         return "<unknown type>"
+    source = _field_of(kind)
     target = at(spec, source, "target")
     observed = status.get(source)
     current = at(observed or {}, "current")
@@ -361,7 +352,7 @@ KIND = Kind(
         validate_create=_validate_create,
         prepare_update=_prepare_update,
         validate_update=_validate_update,
-        prepare_status=_prepare_status,
+        prepare_status=restore_spec,
         validate_status=_validate_status,
     ),
     cells=_cells,

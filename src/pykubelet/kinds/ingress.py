@@ -28,7 +28,6 @@ from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
-_BAD_ENDINGS = ("/..", "/.")
 _NOT_AN_ADDRESS = "must be a DNS name, not an IP address"
 _SHOWN_HOSTS = 3
 
@@ -127,7 +126,7 @@ def _path_errors(entry: Document, path: str) -> list[FieldError]:
         case "Exact" | "Prefix":
             errors += _absolute_errors(text, at)
             errors += [invalid(at, text, f"must not contain '{part}'") for part in _BAD_SEQUENCES if part in text]
-            errors += [invalid(at, text, f"cannot end with '{end}'") for end in _BAD_ENDINGS if text.endswith(end)]
+            errors += [invalid(at, text, f"cannot end with '{end}'") for end in ("/..", "/.") if text.endswith(end)]
         case "ImplementationSpecific":
             errors += _absolute_errors(text, at) if text else []
         case _:

@@ -235,7 +235,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 # The number of results kept, and the largest spec that is cached: a cache takes a few MB at most.
-_MAX_RESULTS, _MAX_SPEC_BYTES = 64, 16 * 1024
+MAX_RESULTS, MAX_SPEC_BYTES = 64, 16 * 1024
 
 
 class SpecCache(Generic[T]):
@@ -254,13 +254,13 @@ class SpecCache(Generic[T]):
         result = make()
         if hash(key) not in self._seen:
             _put(self._seen, hash(key), None)
-        elif len(key[0]) <= _MAX_SPEC_BYTES:
+        elif len(key[0]) <= MAX_SPEC_BYTES:
             _put(self._results, key, result)
         return result
 
 
 def _put(entries: dict[K, V], key: K, value: V) -> None:
     """Adds an entry, and removes the oldest one of a full cache."""
-    if len(entries) >= _MAX_RESULTS:
+    if len(entries) >= MAX_RESULTS:
         del entries[next(iter(entries))]
     entries[key] = value

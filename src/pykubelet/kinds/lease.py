@@ -10,7 +10,7 @@ from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
-from pykubelet.kinds.kind import Kind, Strategy, normalized
+from pykubelet.kinds.kind import Kind, Strategy, normalized, without_fields
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.rules import POSITIVE, AtLeast, fields_errors
 
@@ -19,18 +19,14 @@ _DISABLED = ("strategy", "preferredHolder")
 _SPEC_RULES = {"leaseDurationSeconds": POSITIVE, "leaseTransitions": AtLeast(0)}
 
 
-def _prepare_create(lease: Document) -> Document:
+def _prepare(lease: Document, _old: Document | None = None) -> Document:
     if not any(name in lease["spec"] for name in _DISABLED):
         return lease
-    return {**lease, "spec": {name: value for name, value in lease["spec"].items() if name not in _DISABLED}}
+    return {**lease, "spec": without_fields(lease["spec"], *_DISABLED)}
 
 
 def _validate(lease: Document) -> list[FieldError]:
     return metadata_errors(lease["metadata"]) + fields_errors(lease["spec"], _SPEC_RULES, "spec")
-
-
-def _prepare_update(new: Document, _old: Document) -> Document:
-    return _prepare_create(new)
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
@@ -47,9 +43,9 @@ KIND = Kind(
     definition="coordination.v1.Lease",
     strategy=Strategy(
         default=normalized("coordination.v1.Lease"),
-        prepare_create=_prepare_create,
+        prepare_create=_prepare,
         validate_create=_validate,
-        prepare_update=_prepare_update,
+        prepare_update=_prepare,
         validate_update=_validate_update,
         allows_create_on_update=True,
         allows_unconditional_update=False,

@@ -122,15 +122,14 @@ def _ratio_errors(values: Mapping[str, Quantity], path: str) -> list[FieldError]
     return errors
 
 
-def _validate_update(new: Document, _old: Document) -> list[FieldError]:
-    return _validate(new)
-
-
 KIND = Kind(
     resource=Resource("", "v1", "limitranges", "LimitRange"),
     definition="core.v1.LimitRange",
     short_names=("limits",),
     strategy=Strategy(
-        default=_default, validate_create=_validate, validate_update=_validate_update, allows_create_on_update=True
+        default=_default,
+        validate_create=_validate,
+        validate_update=lambda new, _old: _validate(new),
+        allows_create_on_update=True,
     ),
 )

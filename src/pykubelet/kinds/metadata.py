@@ -39,7 +39,6 @@ MAX_SUBRESOURCE_BYTES = 256
 ORPHAN_FINALIZER = "orphan"
 FOREGROUND_FINALIZER = "foregroundDeletion"
 _STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN_FINALIZER, FOREGROUND_FINALIZER})
-_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid")
 NOT_NEGATIVE = "must be greater than or equal to 0"
 IMMUTABLE = "field is immutable"
 # Strings with a type of their own in Go, which messages show as JSON.
@@ -51,7 +50,6 @@ _IMMUTABLE_FIELDS = {
     "deletionTimestamp": TypedString,
     "deletionGracePeriodSeconds": int,
 }
-_EMPTY_WHEN_ABSENT = frozenset({"name", "namespace", "uid"})
 # A domain, a slash, and a path with room for a namespace, a dot and a name.
 _MAX_LENGTH = DNS1123_SUBDOMAIN_MAX_LENGTH + 1 + DNS1123_LABEL_MAX_LENGTH + 1 + DNS1123_SUBDOMAIN_MAX_LENGTH
 
@@ -93,15 +91,15 @@ def generic_metadata_errors(
 def _name_errors(metadata: Document, name_rule: NameRule, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if prefix := metadata.get("generateName", ""):
-        errors += each_invalid(f"{path}.generateName", prefix, name_rule(_without_trailing_dash(prefix)))
+        errors += each_invalid(f"{path}.generateName", prefix, name_rule(without_trailing_dash(prefix)))
     name = metadata.get("name", "")
     if not name:
         return [*errors, required(f"{path}.name", "name or generateName is required")]
     return errors + each_invalid(f"{path}.name", name, name_rule(name))
 
 
-def _without_trailing_dash(prefix: str) -> str:
-    # The server appends characters to a generateName, so it may end with a dash.
+def without_trailing_dash(prefix: str) -> str:
+    """The prefix with its trailing dash masked: characters follow it in a name, so it is valid there."""
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
@@ -177,7 +175,7 @@ def _group_version(api_version: str) -> tuple[str, str]:
 
 
 def _owner_value(owner: Document) -> Document:
-    value = {name: owner.get(name, "") for name in _OWNER_FIELDS}
+    value = {name: owner.get(name, "") for name in ("apiVersion", "kind", "name", "uid")}
     return value | {name: owner[name] for name in ("controller", "blockOwnerDeletion") if name in owner}
 
 
@@ -244,7 +242,7 @@ def metadata_update_errors(new: Document, old: Document, path: str = "metadata")
     if new.get("generation", 0) < old.get("generation", 0):
         errors.append(invalid(f"{path}.generation", new.get("generation", 0), "must not be decremented"))
     for name, kind in _IMMUTABLE_FIELDS.items():
-        absent = "" if name in _EMPTY_WHEN_ABSENT else None
+        absent = "" if name in {"name", "namespace", "uid"} else None
         value = new.get(name, absent)
         if value != old.get(name, absent):
             errors.append(invalid(f"{path}.{name}", None if value is None else kind(value), IMMUTABLE))

@@ -138,7 +138,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
 def network_policy_warnings(document: Document) -> list[str]:
     """Warns about the CIDR blocks of a NetworkPolicy."""
     warnings: list[str] = []
-    for direction, peers in (("ingress", "from"), ("egress", "to")):
+    for direction, peers in _DIRECTIONS:
         for index, rule in enumerate(document.get("spec", {}).get(direction, ())):
             for place, peer in enumerate(rule.get(peers, ())):
                 if (block := peer.get("ipBlock")) is None:

@@ -16,7 +16,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import UNKNOWN, Age
 from pykubelet.kinds.addresses import cidr_warnings
 from pykubelet.kinds.columns import NONE, at, created, name_of
-from pykubelet.kinds.kind import Kind, Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, without_fields
 from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.resources import amount_errors
 from pykubelet.kinds.rules import POSITIVE, OneOf
@@ -24,7 +24,7 @@ from pykubelet.kinds.rules import POSITIVE, OneOf
 DEPRECATED_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": ('deprecated since v1.17; use "topology.kubernetes.io/region" instead'),
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
     "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
     "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
     "app.kubernetes.io/created-by": "deprecated since v1.9",
@@ -34,7 +34,6 @@ DEPRECATED_LABELS = {
 _EFFECTS = OneOf(("NoSchedule", "PreferNoSchedule", "NoExecute"), required=True)
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _ROLE_PREFIX = "node-role.kubernetes.io/"
-_ROLE_LABEL = "kubernetes.io/role"
 
 
 def selector_term_warnings(term: Document, path: str, *, checks_values: bool = False) -> list[str]:
@@ -73,11 +72,11 @@ def _default(document: Document) -> Document:
 
 def _prepare_create(node: Document) -> Document:
     # A node may be created with its status, but without the fields of the removed dynamic configuration.
-    return {**node, "spec": _without(node["spec"], "configSource"), "status": _without(node["status"], "config")}
-
-
-def _without(document: Document, name: str) -> Document:
-    return {key: value for key, value in document.items() if key != name} if name in document else document
+    return {
+        **node,
+        "spec": without_fields(node["spec"], "configSource"),
+        "status": without_fields(node["status"], "config"),
+    }
 
 
 def _validate(node: Document) -> list[FieldError]:
@@ -127,7 +126,7 @@ def _blocks_errors(blocks: Sequence[str]) -> list[FieldError]:
 
 
 def _prepare_update(new: Document, old: Document) -> Document:
-    spec = new["spec"] if "configSource" in old["spec"] else _without(new["spec"], "configSource")
+    spec = new["spec"] if "configSource" in old["spec"] else without_fields(new["spec"], "configSource")
     return {**new, "spec": spec, "status": old["status"]}
 
 
@@ -161,7 +160,7 @@ def _block_change_errors(new: Sequence[str], old: Sequence[str]) -> list[FieldEr
 
 
 def _prepare_status(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"], "status": _without(new["status"], "config")}
+    return {**new, "spec": old["spec"], "status": without_fields(new["status"], "config")}
 
 
 def node_warnings(document: Document) -> list[str]:
@@ -211,7 +210,7 @@ def _node_status(document: Document) -> str:
 
 def _roles(labels: dict[str, str]) -> str:
     named = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
-    return ",".join(sorted((named | {labels.get(_ROLE_LABEL, "")}) - {""}))
+    return ",".join(sorted((named | {labels.get("kubernetes.io/role", "")}) - {""}))
 
 
 KIND = Kind(

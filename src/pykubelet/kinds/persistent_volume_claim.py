@@ -24,7 +24,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import UNSET, at, created, name_of, quantity_text
 from pykubelet.kinds.go_values import go_diff, internal_form
-from pykubelet.kinds.kind import Kind, Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, restore_spec, without_fields
 from pykubelet.kinds.metadata import (
     IMMUTABLE,
     annotations_errors,
@@ -38,21 +38,21 @@ from pykubelet.kinds.rules import OneOf, immutable_fields_errors
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = OneOf(("Block", "Filesystem"))
-# Fields that a template may not set, in Go's order: Go's name and the wire's name.
+# Fields that a template may not set, in Go's order.
 _FORBIDDEN_METADATA = (
-    ("name", "name"),
-    ("generateName", "generateName"),
-    ("namespace", "namespace"),
-    ("selfLink", "selfLink"),
-    ("uID", "uid"),
-    ("resourceVersion", "resourceVersion"),
-    ("generation", "generation"),
-    ("creationTimestamp", "creationTimestamp"),
-    ("deletionTimestamp", "deletionTimestamp"),
-    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
-    ("ownerReferences", "ownerReferences"),
-    ("finalizers", "finalizers"),
-    ("managedFields", "managedFields"),
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
 )
 STORAGE_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 STORAGE_CLASS_WARNING = 'deprecated since v1.8; use "storageClassName" attribute instead'
@@ -69,7 +69,9 @@ def claim_template_errors(template: Document, path: str) -> list[FieldError]:
     metadata, at = template.get("metadata", {}), f"{path}.metadata"
     errors = annotations_errors(metadata.get("annotations", {}), f"{at}.annotations")
     errors += labels_errors(metadata.get("labels", {}), f"{at}.labels")
-    errors += [forbidden(f"{at}.{shown}", "cannot be set") for shown, wire in _FORBIDDEN_METADATA if wire in metadata]
+    # The message has Go's spelling of uid.
+    given = ("uID" if name == "uid" else name for name in _FORBIDDEN_METADATA if name in metadata)
+    errors += [forbidden(f"{at}.{name}", "cannot be set") for name in given]
     return errors + claim_spec_errors(template.get("spec", {}), f"{path}.spec")
 
 
@@ -81,8 +83,7 @@ def claim_spec_errors(spec: Document, path: str) -> list[FieldError]:
     errors += access_modes_errors(modes, f"{path}.accessModes")
     errors += _storage_errors(spec.get("resources", {}).get("requests", {}), f"{path}.resources[storage]")
     errors += _class_name_errors(spec.get("storageClassName", ""), f"{path}.storageClassName")
-    mode = spec.get("volumeMode")
-    errors += VOLUME_MODES.errors(mode, f"{path}.volumeMode")
+    errors += VOLUME_MODES.errors(spec.get("volumeMode"), f"{path}.volumeMode")
     errors += _data_sources_errors(spec, path)
     return errors + _class_name_errors(spec.get("volumeAttributesClassName", ""), f"{path}.volumeAttributesClassName")
 
@@ -153,9 +154,9 @@ def _with_data_sources(spec: Document, old: Document) -> Document:
         known = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
         if (source.get("apiGroup", ""), source["kind"]) in known or "dataSource" in old or "dataSourceRef" in old:
             return {**spec, "dataSourceRef": source}
-        return {name: value for name, value in spec.items() if name != "dataSource"}
+        return without_fields(spec, "dataSource")
     if reference is not None and source is None and not reference.get("namespace"):
-        return {**spec, "dataSource": {name: value for name, value in reference.items() if name != "namespace"}}
+        return {**spec, "dataSource": without_fields(reference, "namespace")}
     return spec
 
 
@@ -175,9 +176,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
         at = f"metadata.annotations.{STORAGE_CLASS_ANNOTATION}"
         errors.append(invalid(at, annotations.get(STORAGE_CLASS_ANNOTATION, ""), IMMUTABLE))
     kept = _comparable(spec, before, is_bound=is_bound)
-    fixed = (
-        before if "volumeName" in before or "volumeName" not in spec else {**before, "volumeName": spec["volumeName"]}
-    )
+    fixed = {**before, "volumeName": spec["volumeName"]} if "volumeName" in spec.keys() - before.keys() else before
     if kept != fixed:
         sides = (internal_form(each, "core.PersistentVolumeClaimSpec") for each in (fixed, kept))
         text = (
@@ -209,10 +208,6 @@ def _comparable(spec: Document, before: Document, *, is_bound: bool) -> Document
     return kept
 
 
-def _keep_spec(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
-
-
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     for field in ("capacity", "allocatedResources"):
@@ -224,9 +219,8 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
 
 def claim_warnings(document: Document) -> list[str]:
     """Warns about a PersistentVolumeClaim."""
-    annotations = document["metadata"].get("annotations", {})
     warnings = claim_spec_warnings(document["spec"], "spec")
-    if STORAGE_CLASS_ANNOTATION not in annotations:
+    if STORAGE_CLASS_ANNOTATION not in document["metadata"].get("annotations", {}):
         return warnings
     return [f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}", *warnings]
 
@@ -288,7 +282,7 @@ KIND = Kind(
         validate_create=_validate,
         prepare_update=_prepare_update,
         validate_update=_validate_update,
-        prepare_status=_keep_spec,
+        prepare_status=restore_spec,
         validate_status=_validate_status,
         warnings=Warnings.always(claim_warnings),
     ),

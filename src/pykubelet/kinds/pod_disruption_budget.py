@@ -36,7 +36,7 @@ _MAX_MESSAGE_BYTES = 32 * 1024
 _EVICTION_POLICIES = OneOf(("AlwaysAllow", "IfHealthyBudget"))
 
 
-def _validate_create(document: Document) -> list[FieldError]:
+def _validate(document: Document) -> list[FieldError]:
     spec = document["spec"]
     errors: list[FieldError] = []
     if "minAvailable" in spec and "maxUnavailable" in spec:
@@ -51,19 +51,15 @@ def _validate_create(document: Document) -> list[FieldError]:
     return errors + _EVICTION_POLICIES.errors(policy, "spec.unhealthyPodEvictionPolicy")
 
 
-def _validate_update(new: Document, _old: Document) -> list[FieldError]:
-    return _validate_create(new)
-
-
 def _validate_status(new: Document, _old: Document) -> list[FieldError]:
     status = new["status"]
-    errors = conditions_errors(status.get("conditions", ()), "status.conditions")
+    errors = _conditions_errors(status.get("conditions", ()), "status.conditions")
     counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
     return errors + counts_errors(status, "status", counts)
 
 
-def conditions_errors(conditions: Sequence[Document], path: str) -> list[FieldError]:
-    """Validates conditions of type metav1.Condition; each type may appear once."""
+def _conditions_errors(conditions: Sequence[Document], path: str) -> list[FieldError]:
+    """Validates conditions of type metav1.Condition, each type of which may appear once."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
@@ -115,9 +111,9 @@ KIND = Kind(
     strategy=Strategy(
         default=normalized("policy.v1.PodDisruptionBudget"),
         prepare_create=without_status("policy.v1.PodDisruptionBudgetStatus"),
-        validate_create=_validate_create,
+        validate_create=_validate,
         prepare_update=keep_status,
-        validate_update=_validate_update,
+        validate_update=lambda new, _old: _validate(new),
         prepare_status=keep_spec,
         validate_status=_validate_status,
         allows_unconditional_update=False,

@@ -12,7 +12,7 @@ from pykubelet.api.quantity import parse_int64
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
-from pykubelet.kinds.kind import keep_spec
+from pykubelet.kinds.kind import keep_spec, without_fields
 from pykubelet.kinds.metadata import nonnegative_errors
 
 IntOrString = int | str
@@ -72,8 +72,7 @@ def without_terminating_replicas(new: Document, old: Document) -> Document:
     result = keep_spec(new, old)
     if "terminatingReplicas" in old.get("status", {}) or "terminatingReplicas" not in result.get("status", {}):
         return result
-    status = {key: value for key, value in result["status"].items() if key != "terminatingReplicas"}
-    return {**result, "status": status}
+    return {**result, "status": without_fields(result["status"], "terminatingReplicas")}
 
 
 def collision_count_errors(new: Document, old: Document) -> list[FieldError]:

@@ -12,28 +12,15 @@ from pykubelet.api.quantity import parse_quantity
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
-from pykubelet.kinds.columns import at, created, joined, name_of, quantity_text
-from pykubelet.kinds.kind import Kind, Strategy, normalized
+from pykubelet.kinds.columns import at, created, name_of, quantity_text
+from pykubelet.kinds.kind import Kind, Strategy, normalized, restore_spec, restore_status
 from pykubelet.kinds.metadata import IMMUTABLE, metadata_errors, metadata_update_errors
-from pykubelet.kinds.resources import amount_errors, resource_name_errors
+from pykubelet.kinds.resources import COUNTED_RESOURCES, amount_errors, resource_name_errors
 
 _COMPUTE = frozenset(
     f"{side}{name}" for side in ("", "limits.", "requests.") for name in ("cpu", "memory", "ephemeral-storage")
 )
-_COUNTS = frozenset(
-    {
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "persistentvolumeclaims",
-        "configmaps",
-        "services.nodeports",
-        "services.loadbalancers",
-    }
-)
-_QUOTA_RESOURCES = _COMPUTE | _COUNTS | {"requests.storage"}
+_QUOTA_RESOURCES = _COMPUTE | COUNTED_RESOURCES | {"requests.storage"}
 _POD_RESOURCES = frozenset({"pods"}) | {name for name in _COMPUTE if "ephemeral" not in name}
 _POD_SCOPES = frozenset(
     {"Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"}
@@ -45,10 +32,6 @@ _SCOPES = {
 }
 _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _EXISTS_ONLY = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"})
-
-
-def _prepare_create(quota: Document) -> Document:
-    return {**quota, "status": {}}
 
 
 def _validate(quota: Document) -> list[FieldError]:
@@ -106,11 +89,7 @@ def _selector_errors(spec: Document) -> list[FieldError]:
 
 
 def _requirement_value(requirement: Document) -> Document:
-    return {
-        "ScopeName": requirement["scopeName"],
-        "Operator": requirement["operator"],
-        "Values": requirement.get("values"),
-    }
+    return {name[:1].upper() + name[1:]: requirement.get(name) for name in ("scopeName", "operator", "values")}
 
 
 def _operator_errors(requirement: Document, path: str) -> list[FieldError]:
@@ -131,20 +110,12 @@ def _operator_errors(requirement: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    return {**new, "status": old["status"]}
-
-
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     errors = metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"])
     scopes = new["spec"].get("scopes", [])
     if set(scopes) != set(old["spec"].get("scopes", ())):
         errors.append(invalid("spec.scopes", scopes or None, IMMUTABLE))
     return errors
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
 
 
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
@@ -161,7 +132,7 @@ def _cells(document: Document, age: Age) -> list[Any]:
     for resource in sorted(hard):
         is_limit = resource.startswith("limits.")
         texts[is_limit].append(f"{resource}: {quantity_text(used.get(resource))}/{quantity_text(hard[resource])}")
-    return [name_of(document), joined(texts[False]), joined(texts[True]), created(document, age)]
+    return [name_of(document), ", ".join(texts[False]), ", ".join(texts[True]), created(document, age)]
 
 
 KIND = Kind(
@@ -171,11 +142,11 @@ KIND = Kind(
     subresources=("status",),
     strategy=Strategy(
         default=normalized("core.v1.ResourceQuota"),
-        prepare_create=_prepare_create,
+        prepare_create=lambda quota: {**quota, "status": {}},
         validate_create=_validate,
-        prepare_update=_prepare_update,
+        prepare_update=restore_status,
         validate_update=_validate_update,
-        prepare_status=_prepare_status,
+        prepare_status=restore_spec,
         validate_status=_validate_status,
     ),
     cells=_cells,

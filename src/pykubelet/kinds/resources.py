@@ -35,7 +35,7 @@ from pykubelet.kinds.metadata import NOT_NEGATIVE
 
 _ResourceNameRule = Callable[[str, str], list[FieldError]]
 _CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
-_COUNTED_RESOURCES = frozenset(
+COUNTED_RESOURCES = frozenset(
     {
         "pods",
         "resourcequotas",
@@ -50,14 +50,13 @@ _COUNTED_RESOURCES = frozenset(
 )
 _STANDARD_RESOURCES = (
     _CONTAINER_RESOURCES
-    | _COUNTED_RESOURCES
+    | COUNTED_RESOURCES
     | {f"{side}.{name}" for side in ("requests", "limits") for name in _CONTAINER_RESOURCES}
     | {"storage", "requests.storage"}
 )
 _QUOTA_PREFIX = "requests."
 # Upstream multiplies numbers of at most this many digits by ten repeatedly, except for these powers.
 _FEW_DIGITS = 18
-_POWERS_AT_ONCE = frozenset({1, 2, 3, 6, 9})
 
 
 def container_resources_errors(resources: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
@@ -95,7 +94,7 @@ def amount_errors(name: str, quantity: Quantity, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if quantity.unscaled < 0:
         errors.append(invalid(path, str(quantity), NOT_NEGATIVE))
-    if (name in _COUNTED_RESOURCES or _is_extended(name)) and quantity.milli_value() % 1000:
+    if (name in COUNTED_RESOURCES or _is_extended(name)) and quantity.milli_value() % 1000:
         errors.append(invalid(path, TypedString(quantity), "must be an integer"))
     return errors
 
@@ -250,6 +249,6 @@ def _is_fractional(text: str) -> bool:
     # Upstream counts thousandths in an int64: larger amounts (10Pi) wrap around, or count as 0 (10P).
     power = quantity.scale + 3
     has_few_digits = quantity.format is not Format.BINARY_SI and len(str(abs(quantity.unscaled))) <= _FEW_DIGITS
-    if power > _FEW_DIGITS or (has_few_digits and power not in _POWERS_AT_ONCE):
+    if power > _FEW_DIGITS or (has_few_digits and power not in {1, 2, 3, 6, 9}):
         return False
     return bool(((quantity.unscaled * 10**power - MIN_INT64) % 2**64 + MIN_INT64) % 1000)

@@ -1,8 +1,9 @@
-"""RoleBinding and ClusterRoleBinding: who has a role.
+"""RoleBinding and ClusterRoleBinding: grant a role to users, groups and service accounts.
 
 As upstream, an update is validated twice with the rules of a new object, so each of its errors appears twice.
 
-Upstream: pkg/registry/rbac/rolebinding/strategy.go, pkg/registry/rbac/clusterrolebinding/strategy.go, pkg/apis/rbac/v1/defaults.go, pkg/apis/rbac/validation/validation.go
+Upstream: pkg/registry/rbac/rolebinding/strategy.go, pkg/registry/rbac/clusterrolebinding/strategy.go,
+pkg/apis/rbac/v1/defaults.go, pkg/apis/rbac/validation/validation.go
 """
 
 from collections.abc import Callable
@@ -14,13 +15,12 @@ from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
-from pykubelet.kinds.columns import at, created, joined, name_of
+from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.kind import Kind, Strategy
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.role import GROUP
 
-_GROUP_OF_SUBJECT = {"User": GROUP, "Group": GROUP}
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
 
 
@@ -52,8 +52,9 @@ def _binding_strategy(kind: str, role_kinds: tuple[str, ...], *, namespaced: boo
 
 
 def _default_subject(subject: Document) -> Document:
-    group = subject.get("apiGroup") or _GROUP_OF_SUBJECT.get(subject["kind"])
-    return {**subject, "apiGroup": group} if group else subject
+    if not subject.get("apiGroup") and subject["kind"] in {"User", "Group"}:
+        return {**subject, "apiGroup": GROUP}
+    return subject
 
 
 def _role_reference_errors(role: Document, kinds: tuple[str, ...]) -> list[FieldError]:
@@ -89,7 +90,7 @@ def _cells(document: Document, age: Age) -> list[Any]:
     subjects = document.get("subjects") or ()
 
     def of(kind: str, shown: Callable[[Document], str] = lambda subject: str(subject.get("name", ""))) -> str:
-        return joined(shown(subject) for subject in subjects if subject.get("kind") == kind)
+        return ", ".join(shown(subject) for subject in subjects if subject.get("kind") == kind)
 
     return [
         name_of(document),

@@ -18,8 +18,6 @@ from pykubelet.kinds.node import DEPRECATED_LABELS
 from pykubelet.kinds.pod.scheduling import tolerations_errors
 from pykubelet.kinds.resources import container_resources_errors
 
-_TOLERATION_KEYS = ("key", "operator", "value", "effect")
-
 
 def _validate_create(document: Document) -> list[FieldError]:
     errors = metadata_errors(document["metadata"], namespaced=False)
@@ -39,7 +37,7 @@ def _scheduling_errors(scheduling: Document, path: str) -> list[FieldError]:
     errors += tolerations_errors(tolerations, f"{at}.tolerations")
     seen: set[tuple[str, ...]] = set()
     for index, toleration in enumerate(tolerations):
-        key = tuple(toleration.get(name, "") for name in _TOLERATION_KEYS)
+        key = tuple(toleration.get(name, "") for name in ("key", "operator", "value", "effect"))
         if key in seen:
             errors.append(duplicate(f"{at}[{index}]", internal_form(toleration, "core.Toleration")))
         seen.add(key)

@@ -20,7 +20,7 @@ _PREFER_NAMESPACES = (
 )
 
 
-def _prepare_create(account: Document) -> Document:
+def _prepare(account: Document, _old: Document | None = None) -> Document:
     """Reduces references to secrets to their names, since secrets are in the account's own namespace."""
     if "secrets" not in account:
         return account
@@ -30,10 +30,6 @@ def _prepare_create(account: Document) -> Document:
 
 def _validate(account: Document) -> list[FieldError]:
     return metadata_errors(account["metadata"])
-
-
-def _prepare_update(new: Document, _old: Document) -> Document:
-    return _prepare_create(new)
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
@@ -62,9 +58,9 @@ KIND = Kind(
     subresources=("token",),
     strategy=Strategy(
         default=normalized("core.v1.ServiceAccount"),
-        prepare_create=_prepare_create,
+        prepare_create=_prepare,
         validate_create=_validate,
-        prepare_update=_prepare_update,
+        prepare_update=_prepare,
         validate_update=_validate_update,
         warnings=Warnings(create=service_account_warnings, update=service_account_change_warnings),
     ),

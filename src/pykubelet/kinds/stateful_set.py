@@ -22,7 +22,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.go_values import internal_form, label_selector_value
-from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_spec, keep_status, without_status
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_spec, keep_status, without_fields, without_status
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, nonnegative_errors
 from pykubelet.kinds.persistent_volume_claim import claim_spec_errors, claim_spec_warnings
 from pykubelet.kinds.pod.warnings import template_warnings
@@ -47,7 +47,6 @@ from pykubelet.kinds.replicas import (
     shown,
 )
 
-_POD_MANAGEMENT = ("OrderedReady", "Parallel")
 _RETENTION = ("Retain", "Delete")
 _RETAINED = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 _MUTABLE = frozenset(
@@ -140,7 +139,7 @@ def _spec_errors(spec: Document, path: str, *, is_new: bool, check_template: boo
 
 
 def _pod_management_errors(policy: str, path: str) -> list[FieldError]:
-    if policy in _POD_MANAGEMENT:
+    if policy in ("OrderedReady", "Parallel"):
         return []
     return [invalid(path, TypedString(policy), "must be 'OrderedReady' or 'Parallel'")] if policy else [required(path)]
 
@@ -188,16 +187,13 @@ def _selected_template_errors(spec: Document, path: str, *, check_template: bool
 
 def _completed_template(spec: Document) -> Document:
     """The template as the controller uses it: with the claims as volumes and generated names."""
-    pod = {name: value for name, value in spec["template"]["spec"].items() if name not in {"subdomain", "hostname"}}
+    pod = without_fields(spec["template"]["spec"], "subdomain", "hostname")
     claims = {claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ())}
     if claims:
         own = [volume for volume in pod.get("volumes", ()) if volume.get("name", "") not in claims]
-        pod["volumes"] = [_claim_volume(name) for name in sorted(claims)] + own
+        volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in sorted(claims)]
+        pod["volumes"] = volumes + own
     return {**spec["template"], "spec": pod}
-
-
-def _claim_volume(name: str) -> Document:
-    return {"name": name, "persistentVolumeClaim": {"claimName": name}}
 
 
 def _prepare_update(new: Document, old: Document) -> Document:
@@ -210,13 +206,9 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     was_good = not _spec_errors(old["spec"], "spec", is_new=False, check_template=True)
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     errors += _spec_errors(new["spec"], "spec", is_new=False, check_template=was_good)
-    if _immutable_part(new["spec"]) != _immutable_part(old["spec"]):
+    if without_fields(new["spec"], *_MUTABLE) != without_fields(old["spec"], *_MUTABLE):
         errors.append(forbidden("spec", _IMMUTABLE_DETAIL))
     return errors
-
-
-def _immutable_part(spec: Document) -> Document:
-    return {name: value for name, value in spec.items() if name not in _MUTABLE}
 
 
 def _validate_status(new: Document, old: Document) -> list[FieldError]:

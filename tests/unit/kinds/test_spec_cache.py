@@ -5,7 +5,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kinds.kind import LARGEST_BYTES, REMEMBERED, SpecCache
+from pykubelet.kinds.kind import MAX_RESULTS, MAX_SPEC_BYTES, SpecCache
 from pykubelet.kinds.pod.defaults import default_patched_pod, default_pod
 
 SPECS = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0, 1, 1.0, True, False, "1", None]), max_size=3)
@@ -32,12 +32,12 @@ def test_a_document_that_came_twice_is_not_worked_out_again() -> None:
 def test_the_oldest_family_is_forgotten_and_a_large_document_is_never_remembered() -> None:
     """What is remembered has bounds in number and in size."""
     families = SpecCache[list[int]]()
-    for number in range(REMEMBERED + 1):
+    for number in range(MAX_RESULTS + 1):
         for _ in range(2):
             families.of({"number": number}, partial(list, [number]))
     assert families.of({"number": 0}, lambda: [-1]) == [-1]
-    assert families.of({"number": REMEMBERED}, lambda: [-1]) == [REMEMBERED]
-    large = {"text": "x" * LARGEST_BYTES}
+    assert families.of({"number": MAX_RESULTS}, lambda: [-1]) == [MAX_RESULTS]
+    large = {"text": "x" * MAX_SPEC_BYTES}
     for number in range(3):
         assert families.of(large, partial(list, [number])) == [number]
 

@@ -17,7 +17,6 @@ from pykubelet.kinds.kind import Cells, Kind
 
 META_GROUP = "meta.k8s.io"
 _INCLUDES = frozenset({"", "Metadata", "Object", "None"})
-_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 _NEVER = "0001-01-01T00:00:00Z"
 
 
@@ -97,7 +96,7 @@ def _rows(
 
 def _ends_initial_events(item: Document) -> bool:
     """Whether this is the bookmark that ends the initial events; its metadata is always included."""
-    return (item.get("metadata", {}).get("annotations") or {}).get(_INITIAL_EVENTS_END) == "true"
+    return (item.get("metadata", {}).get("annotations") or {}).get("k8s.io/initial-events-end") == "true"
 
 
 def as_partial(document: Document, *, version: str = "v1") -> Document:

@@ -14,10 +14,8 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import parse_time
 from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.job.validation import INDEXED, IndexesError, indexes_count, overlap
-from pykubelet.kinds.metadata import IMMUTABLE, metadata_update_errors, nonnegative_errors
-
-_COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
-_TERMINAL = ("Failed", "Complete", "FailureTarget")
+from pykubelet.kinds.metadata import IMMUTABLE, metadata_update_errors
+from pykubelet.kinds.replicas import counts_errors
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def validate_job_status(new: Document, old: Document) -> list[FieldError]:
     step = _StatusChange(new["spec"], new.get("status", {}), old.get("status", {}))
     return [
         *metadata_update_errors(new["metadata"], old["metadata"]),
-        *_counts_errors(step.status),
+        *counts_errors(step.status, "status", ("active", "succeeded", "failed", "ready", "terminating")),
         *_uncounted_errors(step.status),
         *_condition_errors(step),
         *_completion_time_errors(step),
@@ -73,10 +71,6 @@ def validate_job_status(new: Document, old: Document) -> list[FieldError]:
         *_success_criteria_errors(step),
         *_transition_errors(step),
     ]
-
-
-def _counts_errors(status: Document) -> list[FieldError]:
-    return [error for name in _COUNTS for error in nonnegative_errors(status.get(name, 0), f"status.{name}")]
 
 
 def _uncounted_errors(status: Document) -> list[FieldError]:
@@ -210,7 +204,7 @@ def _transition_errors(step: _StatusChange) -> list[FieldError]:
     spec, status, before = step.spec, step.status, step.before
     errors = [
         _condition_error(f"cannot disable the terminal {kind}=True condition")
-        for kind in _TERMINAL
+        for kind in ("Failed", "Complete", "FailureTarget")
         if kind in step.was_true and kind not in step.true
     ]
     # An elastic indexed Job can be scaled down, and its successes with it.

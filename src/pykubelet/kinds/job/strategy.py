@@ -7,7 +7,7 @@ Upstream: pkg/registry/batch/job/strategy.go, pkg/apis/batch/v1/defaults.go, pkg
 pkg/api/job/warnings.go
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, invalid, required
@@ -29,6 +29,7 @@ from pykubelet.kinds.kind import (
     keep_status,
     metadata_fields,
     with_metadata,
+    without_fields,
     without_status,
 )
 from pykubelet.kinds.metadata import immutable_errors, label_selector_errors, metadata_errors, metadata_update_errors
@@ -44,7 +45,6 @@ from pykubelet.kinds.pod_template import (
 CONTROLLER_UID, JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 LEGACY_CONTROLLER_UID, LEGACY_JOB_NAME = "controller-uid", "job-name"
 _NO_BACKOFF_LIMIT = 2**31 - 1
-_BACKOFF_LIMIT = 6
 # Mutable fields of the template of a suspended Job that never started, besides node affinity.
 _SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 _without_status = without_status("batch.v1.JobStatus")
@@ -67,12 +67,10 @@ _TOO_MANY_INDEXES = (
 def _default(document: Document) -> Document:
     normal = normal_form(document, "batch.v1.Job")
     spec = normal["spec"]
-    counts = (
-        {"parallelism": 1} if "parallelism" in spec or "completions" in spec else {"completions": 1, "parallelism": 1}
-    )
     filled = {
-        **counts,
-        "backoffLimit": _NO_BACKOFF_LIMIT if "backoffLimitPerIndex" in spec else _BACKOFF_LIMIT,
+        **({} if "parallelism" in spec or "completions" in spec else {"completions": 1}),
+        "parallelism": 1,
+        "backoffLimit": _NO_BACKOFF_LIMIT if "backoffLimitPerIndex" in spec else 6,
         "completionMode": NON_INDEXED,
         "suspend": False,
         "podReplacementPolicy": "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed",
@@ -132,11 +130,7 @@ def _with_template_labels(document: Document) -> Document:
     return with_metadata(document, labels=template_labels)
 
 
-def _validate_create(document: Document) -> list[FieldError]:
-    return _job_errors(document)
-
-
-def _job_errors(document: Document) -> list[FieldError]:
+def _validate(document: Document) -> list[FieldError]:
     metadata, spec = document["metadata"], document["spec"]
     errors = metadata_errors(metadata) + _generated_selector_errors(document) + _selected_spec_errors(spec)
     completions = spec.get("completions") or 0
@@ -185,7 +179,7 @@ def _prepare_update(new: Document, old: Document) -> Document:
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return [
-        *_job_errors(new),
+        *_validate(new),
         *metadata_update_errors(new["metadata"], old["metadata"]),
         *_selected_spec_errors(new["spec"]),
         *_change_errors(new, old),
@@ -199,13 +193,15 @@ def _change_errors(new: Document, old: Document) -> list[FieldError]:
         *_completions_change_errors(after, before),
         *selector_change_errors(new, old),
         *_template_change_errors(new, old),
-        *_immutable_enum_errors(after, before, "completionMode"),
-        *_immutable_policy_errors(after, before, "podFailurePolicy", "batch.PodFailurePolicy"),
-        *immutable_errors(
-            after.get("backoffLimitPerIndex"), before.get("backoffLimitPerIndex"), "spec.backoffLimitPerIndex"
+        *_immutable_field_errors(after, before, "completionMode", TypedString),
+        *_immutable_field_errors(
+            after, before, "podFailurePolicy", lambda policy: internal_form(policy, "batch.PodFailurePolicy")
         ),
-        *_immutable_enum_errors(after, before, "managedBy"),
-        *_immutable_policy_errors(after, before, "successPolicy", "batch.SuccessPolicy"),
+        *_immutable_field_errors(after, before, "backoffLimitPerIndex", int),
+        *_immutable_field_errors(after, before, "managedBy", TypedString),
+        *_immutable_field_errors(
+            after, before, "successPolicy", lambda policy: internal_form(policy, "batch.SuccessPolicy")
+        ),
     ]
 
 
@@ -237,7 +233,7 @@ def _with_scheduling_of(before: Document, after: Document) -> Document:
 
 def _affinity(before: Document | None, after: Document | None) -> Document | None:
     """The old affinity with the new node affinity."""
-    others = {name: value for name, value in (before or {}).items() if name != "nodeAffinity"}
+    others = without_fields(before or {}, "nodeAffinity")
     if after is None:
         return others or None
     return others | ({"nodeAffinity": after["nodeAffinity"]} if "nodeAffinity" in after else {})
@@ -247,16 +243,11 @@ def _without_nulls(document: Document) -> Document:
     return {name: value for name, value in document.items() if value is not None}
 
 
-def _immutable_enum_errors(after: Document, before: Document, name: str) -> list[FieldError]:
+def _immutable_field_errors(
+    after: Document, before: Document, name: str, form: Callable[[Any], Any]
+) -> list[FieldError]:
     value = after.get(name)
-    return immutable_errors(
-        value, before.get(name), f"spec.{name}", shown=None if value is None else TypedString(value)
-    )
-
-
-def _immutable_policy_errors(after: Document, before: Document, name: str, kind: str) -> list[FieldError]:
-    value = after.get(name)
-    shown = None if value is None else internal_form(value, kind)
+    shown = None if value is None else form(value)
     return immutable_errors(value, before.get(name), f"spec.{name}", shown=shown)
 
 
@@ -273,11 +264,8 @@ def job_spec_warnings(spec: Document, path: str) -> list[str]:
     """Warns about the spec of a Job or of a CronJob's template."""
     warnings = template_warnings(spec["template"], f"{path}.template")
     is_large = spec.get("completions", 0) > _MANY_COMPLETIONS and spec.get("parallelism", 0) > _MUCH_PARALLELISM
-    return (
-        [f"{path}: {_TOO_MANY_INDEXES}", *warnings]
-        if is_large and spec.get("completionMode") == "Indexed"
-        else warnings
-    )
+    is_indexed = spec.get("completionMode") == INDEXED
+    return [f"{path}: {_TOO_MANY_INDEXES}", *warnings] if is_large and is_indexed else warnings
 
 
 def job_change_warnings(new: Document, old: Document) -> list[str]:
@@ -337,7 +325,7 @@ KIND = Kind(
     strategy=Strategy(
         default=_default,
         prepare_create=_prepare_create,
-        validate_create=_validate_create,
+        validate_create=_validate,
         prepare_update=_prepare_update,
         validate_update=_validate_update,
         prepare_status=_prepare_status,

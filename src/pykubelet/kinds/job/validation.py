@@ -7,6 +7,7 @@ Upstream: pkg/apis/batch/validation/validation.go
 
 import re
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 
 from pykubelet.api.field_errors import (
     OMITTED,
@@ -27,6 +28,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.metadata import nonnegative_errors
 from pykubelet.kinds.pod_template import pod_template_errors
+from pykubelet.kinds.replicas import counts_errors
 from pykubelet.kinds.rules import OneOf
 
 Interval = tuple[int, int]
@@ -39,7 +41,6 @@ _MAX_PATTERNS = 20
 _MAX_INDEXES_BYTES = 64 * 1024
 INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
 _COMPLETION_MODES = OneOf((NON_INDEXED, INDEXED))
-_REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
 _COUNTS = (
     "parallelism",
     "completions",
@@ -64,10 +65,7 @@ class IndexesError(ValueError):
 
 def job_spec_errors(spec: Document, path: str) -> list[FieldError]:
     """Validates the spec without its selector."""
-    errors: list[FieldError] = []
-    for name in _COUNTS:
-        if (count := spec.get(name)) is not None:
-            errors += nonnegative_errors(count, f"{path}.{name}")
+    errors = counts_errors(spec, path, _COUNTS)
     if (failed := spec.get("maxFailedIndexes")) is not None:
         errors += nonnegative_errors(failed, f"{path}.maxFailedIndexes")
         if spec.get("backoffLimitPerIndex") is None:
@@ -303,7 +301,7 @@ def _index(text: str, completions: int) -> int:
 
 def _replacement_errors(spec: Document, path: str) -> list[FieldError]:
     policy = spec.get("podReplacementPolicy")
-    supported = ("Failed",) if "podFailurePolicy" in spec else _REPLACEMENT_POLICIES
+    supported = ("Failed",) if "podFailurePolicy" in spec else ("Failed", "TerminatingOrFailed")
     return [] if policy is None or policy in supported else [not_supported(path, TypedString(policy), supported)]
 
 
@@ -336,8 +334,6 @@ def overlap(one: str, other: str, completions: int) -> int | None:
 def _valid_intervals(text: str, completions: int) -> list[Interval]:
     found: list[Interval] = []
     for part in text.split(",") if text else ():
-        try:
+        with suppress(IndexesError):
             found.append(_interval(part, completions))
-        except IndexesError:
-            continue
     return found

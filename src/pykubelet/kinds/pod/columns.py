@@ -11,10 +11,8 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 
 NONE = "<none>"
-_NODE_LOST = "NodeLost"
 _GATED = "SchedulingGated"
 _COMPLETED = "Completed"
-_TERMINAL = frozenset({"Succeeded", "Failed"})
 _ROW_MESSAGES = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 _NOTHING: Document = {}
 
@@ -137,9 +135,9 @@ def _termination_reason(terminated: Document) -> str:
 def _deletion_reason(metadata: Document, status: Document) -> str:
     if not metadata.get("deletionTimestamp"):
         return ""
-    if status.get("reason") == _NODE_LOST:
+    if status.get("reason") == "NodeLost":
         return "Unknown"
-    return "" if status.get("phase") in _TERMINAL else "Terminating"
+    return "" if status.get("phase") in {"Succeeded", "Failed"} else "Terminating"
 
 
 def _gates(spec: Document, status: Document) -> str:

@@ -28,7 +28,7 @@ from pykubelet.api.names import (
 )
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.metadata import NameRule
+from pykubelet.kinds.metadata import NameRule, without_trailing_dash
 from pykubelet.kinds.pod.features import PodValidationOptions
 from pykubelet.kinds.pod.probes import container_probes_errors, lifecycle_errors
 from pykubelet.kinds.pod.references import (
@@ -98,15 +98,16 @@ def regular_containers_errors(containers: Sequence[Document], pod: PodParts, pat
 
 
 def _common_errors(container: Document, pod: PodParts, path: str) -> list[FieldError]:
-    name, relaxed = container.get("name", ""), pod.options.relaxed_env_names
+    name = container.get("name", "")
+    env_name_rule = relaxed_env_var_name_errors if pod.options.relaxed_env_names else env_var_name_errors
     errors = each_invalid(f"{path}.name", name, dns1123_label_errors(name)) if name else [required(f"{path}.name")]
     if not container.get("image"):
         errors.append(required(f"{path}.image"))
     policy = container.get("terminationMessagePolicy", "")
     errors += _MESSAGE_POLICIES.errors(policy, f"{path}.terminationMessagePolicy")
     errors += _ports_errors(container.get("ports", ()), f"{path}.ports")
-    errors += env_errors(container.get("env", ()), f"{path}.env", relaxed_names=relaxed)
-    errors += env_from_errors(container.get("envFrom", ()), f"{path}.envFrom", relaxed_names=relaxed)
+    errors += env_errors(container.get("env", ()), env_name_rule, f"{path}.env")
+    errors += env_from_errors(container.get("envFrom", ()), env_name_rule, f"{path}.envFrom")
     errors += mounts_errors(container, pod.volumes, f"{path}.volumeMounts")
     errors += devices_errors(container, pod.volumes, f"{path}.volumeDevices")
     errors += PULL_POLICY.errors(container.get("imagePullPolicy", ""), f"{path}.imagePullPolicy")
@@ -145,9 +146,8 @@ def _port_name_errors(name: str, names: set[str], path: str) -> list[FieldError]
     return []
 
 
-def env_errors(variables: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
+def env_errors(variables: Sequence[Document], name_rule: NameRule, path: str) -> list[FieldError]:
     """Validates the environment variables."""
-    name_rule = _name_rule(relaxed_names=relaxed_names)
     errors: list[FieldError] = []
     for index, variable in enumerate(variables):
         name = variable.get("name", "")
@@ -158,10 +158,6 @@ def env_errors(variables: Sequence[Document], path: str, *, relaxed_names: bool)
         if "valueFrom" in variable:
             errors += _value_from_errors(variable, f"{path}[{index}].valueFrom")
     return errors
-
-
-def _name_rule(*, relaxed_names: bool) -> NameRule:
-    return relaxed_env_var_name_errors if relaxed_names else env_var_name_errors
 
 
 def _value_from_errors(variable: Document, path: str) -> list[FieldError]:
@@ -192,9 +188,8 @@ def _source_errors(kind: str, reference: Document, path: str) -> list[FieldError
             return key_ref_errors(reference, path)
 
 
-def env_from_errors(sources: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
-    """Validates the sources of which every key becomes a variable."""
-    name_rule = _name_rule(relaxed_names=relaxed_names)
+def env_from_errors(sources: Sequence[Document], name_rule: NameRule, path: str) -> list[FieldError]:
+    """Validates the ConfigMaps and Secrets whose keys all become variables."""
     errors: list[FieldError] = []
     for index, source in enumerate(sources):
         at = f"{path}[{index}]"
@@ -214,8 +209,7 @@ def env_from_errors(sources: Sequence[Document], path: str, *, relaxed_names: bo
 
 def _masked_name_errors(name: str) -> list[str]:
     # Upstream validates these as prefixes, so a trailing dash is valid.
-    masked = name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
-    return dns1123_subdomain_errors(masked)
+    return dns1123_subdomain_errors(without_trailing_dash(name))
 
 
 def mounts_errors(container: Document, volumes: Mapping[str, Document], path: str) -> list[FieldError]:

@@ -15,7 +15,7 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.pod_resources import container_sums, is_huge_page, is_overcommit_allowed, is_pod_level
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import SpecCache
+from pykubelet.kinds.kind import SpecCache, without_fields
 
 LATEST = "latest"
 # Possessive quantifiers keep the search linear.
@@ -96,11 +96,9 @@ def _split_domain(image: str) -> tuple[str, str]:
 
 _CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-_HTTP_GET = {"path": "/", "scheme": "HTTP"}
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS = ("postStart", "preStop")
 _FILE_MODE = {"defaultMode": 0o644}
-_TOKEN_SECONDS = 3600
 _SPEC = {
     "dnsPolicy": "ClusterFirst",
     "restartPolicy": "Always",
@@ -177,7 +175,7 @@ def default_pull_policy(image: str) -> str:
 
 def _handler(holder: Document) -> Document:
     if "httpGet" in holder:
-        holder = {**holder, "httpGet": {**_HTTP_GET, **holder["httpGet"]}}
+        holder = {**holder, "httpGet": {"path": "/", "scheme": "HTTP", **holder["httpGet"]}}
     if "grpc" in holder:
         holder = {**holder, "grpc": {"service": "", **holder["grpc"]}}
     return holder
@@ -210,10 +208,7 @@ def default_volume_source(kind: str, source: Document) -> Document:
 
 
 def _with_defaults(**defaults: object) -> Callable[[Document], Document]:
-    def fill(source: Document) -> Document:
-        return {**defaults, **source}
-
-    return fill
+    return lambda source: {**defaults, **source}
 
 
 def _downward(source: Document) -> Document:
@@ -238,7 +233,7 @@ def _projection(projection: Document) -> Document:
     if "downwardAPI" in projection:
         result = {**result, "downwardAPI": _downward_items(projection["downwardAPI"])}
     if "serviceAccountToken" in projection:
-        token = {"expirationSeconds": _TOKEN_SECONDS, **projection["serviceAccountToken"]}
+        token = {"expirationSeconds": 3600, **projection["serviceAccountToken"]}
         result = {**result, "serviceAccountToken": token}
     return result
 
@@ -317,9 +312,8 @@ def _metadata(metadata: Document) -> Document:
     annotations = metadata.get("annotations")
     if not annotations or _DROPPED_ANNOTATIONS.isdisjoint(annotations):
         return metadata
-    kept = {key: value for key, value in annotations.items() if key not in _DROPPED_ANNOTATIONS}
-    result = {key: value for key, value in metadata.items() if key != "annotations"}
-    return {**result, "annotations": kept} if kept else result
+    kept, rest = without_fields(annotations, *_DROPPED_ANNOTATIONS), without_fields(metadata, "annotations")
+    return {**rest, "annotations": kept} if kept else rest
 
 
 def _status(status: Document) -> Document:

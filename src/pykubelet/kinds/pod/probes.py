@@ -23,7 +23,6 @@ _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 _HOOK_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
 _PROBE_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _SCHEMES = OneOf(("HTTP", "HTTPS"))
-_WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 _PLAIN_SIGNALS = [
     "ABRT",
     "ALRM",
@@ -173,7 +172,7 @@ def lifecycle_errors(
 def _stop_signal_errors(signal: str, os: Document | None, path: str) -> list[FieldError]:
     if os is None:
         return [forbidden(path, "may not be set for containers with empty `spec.os.name`")]
-    supported = {"windows": _WINDOWS_SIGNALS, "linux": _LINUX_SIGNALS}.get(os.get("name", ""))
+    supported = {"windows": ("SIGKILL", "SIGTERM"), "linux": _LINUX_SIGNALS}.get(os.get("name", ""))
     if supported is None or signal in supported:
         return []
     return [not_supported(path, TypedString(signal), supported)]

@@ -16,7 +16,6 @@ from pykubelet.api.names import (
 from pykubelet.api.quantity import parse_quantity
 from pykubelet.api.serializer import Document
 
-_MAX_MODE = 0o777
 ENV_FIELDS = frozenset(
     {
         "metadata.name",
@@ -38,9 +37,7 @@ _RESOURCES = frozenset(
     f"{side}.{resource}" for side in ("limits", "requests") for resource in ("cpu", "memory", "ephemeral-storage")
 )
 _HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
-_CPU_DIVISORS = frozenset({"1m", "1"})
 _BYTE_DIVISOR_LIST = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for unit in "KMGTPE"))
-_BYTE_DIVISORS = frozenset(_BYTE_DIVISOR_LIST)
 _RESOURCE_TITLES = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 
 
@@ -65,7 +62,7 @@ def non_reserved_path_errors(target: str, path: str) -> list[FieldError]:
 
 def mode_errors(mode: int | None, path: str) -> list[FieldError]:
     """Validates a file mode of at most 0777."""
-    if mode is None or 0 <= mode <= _MAX_MODE:
+    if mode is None or 0 <= mode <= 0o777:
         return []
     return [invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")]
 
@@ -124,11 +121,11 @@ def _divisor_errors(resource: str, divisor: str, path: str) -> list[FieldError]:
         return []
     if resource in {"limits.cpu", "requests.cpu"}:
         detail = "only divisor's values 1m and 1 are supported with the cpu resource"
-        return [] if str(quantity) in _CPU_DIVISORS else [invalid(path, resource, detail)]
+        return [] if str(quantity) in {"1m", "1"} else [invalid(path, resource, detail)]
     title = _RESOURCE_TITLES.get(resource.partition(".")[2]) if resource in _RESOURCES else None
     if resource.startswith(_HUGE_PAGES):
         title = "hugepages"
-    if title is None or str(quantity) in _BYTE_DIVISORS:
+    if title is None or str(quantity) in _BYTE_DIVISOR_LIST:
         return []
     detail = f"only divisor's values {', '.join(_BYTE_DIVISOR_LIST)} are supported with the {title} resource"
     return [invalid(path, resource, detail)]

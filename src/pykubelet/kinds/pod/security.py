@@ -183,9 +183,8 @@ _SECCOMP_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/defa
 _APPARMOR_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default"}}
 _MAX_PROFILE_BYTES = 4095  # PATH_MAX without the terminating zero.
 _PROC_MOUNTS = OneOf(("Default", "Unmasked"))
-_GROUP_CHANGES = ("Always", "OnRootMismatch")
-_SELINUX_CHANGES = ("MountOption", "Recursive")
-_GROUP_POLICIES = ("Merge", "Strict")
+_GROUP_CHANGES = OneOf(("Always", "OnRootMismatch"))
+_GROUP_POLICIES = OneOf(("Merge", "Strict"))
 _SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL_PATTERN = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
 _SYSCTL = re.compile(_SYSCTL_PATTERN.removesuffix("$") + r"\Z")
@@ -206,13 +205,13 @@ def pod_security_errors(spec: Document, path: str, *, only_recursive_selinux_cha
         detail = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(invalid(f"{path}.shareProcessNamespace", True, detail))
     errors += _sysctls_errors(spec, f"{path}.sysctls")
-    errors += _choice_errors(context, "fsGroupChangePolicy", _GROUP_CHANGES, path)
+    errors += _GROUP_CHANGES.errors(context.get("fsGroupChangePolicy"), f"{path}.fsGroupChangePolicy")
     errors += seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
     errors += windows_options_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
     errors += apparmor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
-    errors += _choice_errors(context, "supplementalGroupsPolicy", _GROUP_POLICIES, path)
-    changes = ("Recursive",) if only_recursive_selinux_change else _SELINUX_CHANGES
-    return errors + _choice_errors(context, "seLinuxChangePolicy", changes, path)
+    errors += _GROUP_POLICIES.errors(context.get("supplementalGroupsPolicy"), f"{path}.supplementalGroupsPolicy")
+    changes = OneOf(("Recursive",) if only_recursive_selinux_change else ("MountOption", "Recursive"))
+    return errors + changes.errors(context.get("seLinuxChangePolicy"), f"{path}.seLinuxChangePolicy")
 
 
 def _id_errors(context: Document, path: str, names: tuple[str, ...]) -> list[FieldError]:
@@ -254,13 +253,6 @@ def _dotted(name: str) -> str:
     """The sysctl name with dots as separators; if a slash comes first, slashes separate and dots are literal."""
     first = next((char for char in name if char in "./"), ".")
     return name if first == "." else name.translate(str.maketrans("./", "/."))
-
-
-def _choice_errors(context: Document, name: str, choices: tuple[str, ...], path: str) -> list[FieldError]:
-    value = context.get(name)
-    if value is None or value in choices:
-        return []
-    return [not_supported(f"{path}.{name}", TypedString(value), choices)]
 
 
 def seccomp_errors(profile: Document | None, path: str) -> list[FieldError]:
@@ -400,12 +392,12 @@ def profile_match_errors(annotations: Mapping[str, str], spec: Document, path: s
     errors: list[FieldError] = []
     if "seccompProfile" in context and SECCOMP_POD_ANNOTATION in annotations:
         at = f"{path}.securityContext.seccompProfile"
-        errors += _seccomp_match_errors(annotations[SECCOMP_POD_ANNOTATION], context["seccompProfile"], at)
+        errors += _match_errors(annotations[SECCOMP_POD_ANNOTATION], context["seccompProfile"], at, "seccomp")
     for container, at in containers_with_paths(spec, path):
         own = container.get("securityContext", {}).get("seccompProfile")
         key = f"{SECCOMP_CONTAINER_PREFIX}{container.get('name', '')}"
         if own is not None and key in annotations:
-            errors += _seccomp_match_errors(annotations[key], own, f"{at}.securityContext.seccompProfile")
+            errors += _match_errors(annotations[key], own, f"{at}.securityContext.seccompProfile", "seccomp")
     if spec.get("os", {}).get("name") == "windows":
         return errors
     for container, at in containers_with_paths(spec, path):
@@ -414,10 +406,6 @@ def profile_match_errors(annotations: Mapping[str, str], spec: Document, path: s
         if own is not None and key in annotations:
             errors += _match_errors(annotations[key], own, f"{at}.securityContext.appArmorProfile", "apparmor")
     return errors
-
-
-def _seccomp_match_errors(annotation: str, profile: Document, path: str) -> list[FieldError]:
-    return _match_errors(annotation, profile, path, "seccomp")
 
 
 def _match_errors(annotation: str, profile: Document, path: str, what: str) -> list[FieldError]:

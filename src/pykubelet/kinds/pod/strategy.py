@@ -26,7 +26,6 @@ from pykubelet.kinds.pod.validation import validate_pod_create
 from pykubelet.kinds.pod.warnings import apparmor_warnings, pod_status_warnings, pod_warnings
 
 _KEYS = (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-_FINISHED = frozenset({"Failed", "Succeeded"})
 _GATED = {
     "type": "PodScheduled",
     "status": "False",
@@ -181,7 +180,7 @@ def fields(pod: Document) -> Mapping[str, str]:
 
 def grace_seconds(pod: Document, requested: int | None) -> int:
     """The grace period of a deletion: 0 if the pod is not scheduled or has ended."""
-    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in _FINISHED:
+    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in {"Failed", "Succeeded"}:
         return 0
     period = pod["spec"].get("terminationGracePeriodSeconds", 0) if requested is None else requested
     return period if period >= 0 else 1

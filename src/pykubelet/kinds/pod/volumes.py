@@ -6,7 +6,7 @@ Upstream: pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
 from pykubelet.api.field_errors import (
     FieldError,
@@ -85,7 +85,7 @@ def volumes_errors(
 def _source_errors(volume: Document, path: str, pod_name: str, options: PodValidationOptions) -> list[FieldError]:
     errors: list[FieldError] = []
     found = False
-    for kind, rule in _source_rules(options).items():
+    for kind, rule in _source_rules(resource_is_pod=options.resource_is_pod).items():
         source = volume.get(kind)
         if source is None:
             continue
@@ -100,7 +100,8 @@ def _source_errors(volume: Document, path: str, pod_name: str, options: PodValid
     return errors if found else [required(path, "must specify a volume type")]
 
 
-def _source_rules(options: PodValidationOptions) -> Mapping[str, SourceRule]:
+@cache
+def _source_rules(*, resource_is_pod: bool) -> Mapping[str, SourceRule]:
     """The rule of each source type, in the order in which upstream validates them."""
     return {
         "emptyDir": _empty_dir_errors,
@@ -121,7 +122,7 @@ def _source_rules(options: PodValidationOptions) -> Mapping[str, SourceRule]:
         **storage_system_rules("scaleIO"),
         "csi": _csi_errors,
         "ephemeral": _ephemeral_errors,
-        "image": _pod_image_errors if options.resource_is_pod else _image_errors,
+        "image": _pod_image_errors if resource_is_pod else _image_errors,
     }
 
 

@@ -24,7 +24,6 @@ from pykubelet.kinds.pod.visitors import containers_with_paths
 from pykubelet.kinds.pod.volume_sources import REMOVED_STORAGE_WARNINGS
 from pykubelet.kinds.resources import fraction_warnings
 
-_BYTES = ("memory", "ephemeral-storage")
 USE_SECCOMP_FIELD = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
 # Sources of files: the field in volumes and in projections, upstream's word for it, and the fields with its name.
@@ -243,7 +242,7 @@ def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: s
             keys = _deprecated_annotations(container, annotations, pod_profile, is_template=bool(prefix))
             warnings += [f"{prefix}metadata.annotations[{key}]: {text}" for key, text in keys.items()]
         if resources := container.get("resources"):
-            for resource in _BYTES:
+            for resource in ("memory", "ephemeral-storage"):
                 for kind in ("limits", "requests"):
                     if resource in (amounts := resources.get(kind, ())):
                         warnings += fraction_warnings(amounts, resource, f"{path}.resources.{kind}")

@@ -20,7 +20,7 @@ from pykubelet.kinds.addresses import (
     load_balancer_warnings,
 )
 from pykubelet.kinds.columns import NONE, UNKNOWN, at, created, format_labels, name_of
-from pykubelet.kinds.kind import Kind, Strategy, Warnings, metadata_fields
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, metadata_fields, restore_spec, without_fields
 from pykubelet.kinds.service.validation import (
     ROUTED_TYPES,
     TOPOLOGY_HINTS,
@@ -32,9 +32,7 @@ from pykubelet.kinds.service.validation import (
     service_update_errors,
 )
 
-_AFFINITY_SECONDS = 10800
 _WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
-_EXTERNAL_NAME = "ExternalName"
 
 
 def _default(document: Document) -> Document:
@@ -46,7 +44,7 @@ def _default(document: Document) -> Document:
     elif spec["sessionAffinity"] == "ClientIP":
         config = spec.get("sessionAffinityConfig", {})
         if "timeoutSeconds" not in config.get("clientIP", {}):
-            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
     if "ports" in spec:
         spec["ports"] = [_default_port(port) for port in spec["ports"]]
     if is_externally_accessible(spec):
@@ -56,11 +54,8 @@ def _default(document: Document) -> Document:
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     status = service["status"]
-    if kind == "LoadBalancer" and status["loadBalancer"].get("ingress"):
-        status = {
-            **status,
-            "loadBalancer": {"ingress": [_default_ingress(each) for each in status["loadBalancer"]["ingress"]]},
-        }
+    if kind == "LoadBalancer" and (ingress := status["loadBalancer"].get("ingress")):
+        status = {**status, "loadBalancer": {"ingress": [_default_ingress(each) for each in ingress]}}
     return {**service, "spec": spec, "status": status}
 
 
@@ -70,10 +65,6 @@ def _default_port(port: Document) -> Document:
 
 def _default_ingress(ingress: Document) -> Document:
     return {"ipMode": "VIP", **ingress} if ingress.get("ip") else ingress
-
-
-def _prepare_create(service: Document) -> Document:
-    return {**service, "status": {"loadBalancer": {}}}
 
 
 def _prepare_update(new: Document, old: Document) -> Document:
@@ -101,9 +92,9 @@ def _without_stale_fields(new: Document, old: Document) -> Document:
         and _is_unchanged(new, old, "externalTrafficPolicy")
     ):
         stale.append("externalTrafficPolicy")
-    result = {name: value for name, value in new.items() if name not in stale}
+    result = without_fields(new, *stale)
     if old_kind in _WITH_NODE_PORTS and kind not in _WITH_NODE_PORTS and _node_ports(new) <= _node_ports(old):
-        result["ports"] = [_without_node_port(port) for port in new.get("ports", ())]
+        result["ports"] = [without_fields(port, "nodePort") for port in new.get("ports", ())]
     return result
 
 
@@ -113,14 +104,6 @@ def _is_unchanged(new: Document, old: Document, name: str) -> bool:
 
 def _node_ports(spec: Document) -> set[Any]:
     return {port["nodePort"] for port in spec.get("ports", ()) if port.get("nodePort")}
-
-
-def _without_node_port(port: Document) -> Document:
-    return {name: value for name, value in port.items() if name != "nodePort"}
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
 
 
 def service_warnings(document: Document) -> list[str]:
@@ -133,17 +116,15 @@ def service_warnings(document: Document) -> list[str]:
         warnings += ips_warnings(spec.get("clusterIPs", ()), "spec.clusterIPs")
     elif spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":
         warnings += _headless_warnings(spec)
-    external, balancer = spec.get("externalIPs", ()), spec.get("loadBalancerIP", "")
+    external = spec.get("externalIPs", ())
     warnings += ips_warnings(external, "spec.externalIPs")
-    warnings += ip_warnings(balancer, "spec.loadBalancerIP")
+    warnings += ip_warnings(spec.get("loadBalancerIP", ""), "spec.loadBalancerIP")
     for index, cidr in enumerate(spec.get("loadBalancerSourceRanges", ())):
         warnings += cidr_warnings(cidr, f"spec.loadBalancerSourceRanges[{index}]")
-    if spec.get("type") == _EXTERNAL_NAME:
-        return (
-            [*warnings, f'spec.externalIPs is ignored when spec.type is "{_EXTERNAL_NAME}"'] if external else warnings
-        )
-    if spec.get("externalName"):
-        warnings.append(f'spec.externalName is ignored when spec.type is not "{_EXTERNAL_NAME}"')
+    if spec.get("type") == "ExternalName" and external:
+        warnings.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+    if spec.get("type") != "ExternalName" and spec.get("externalName"):
+        warnings.append('spec.externalName is ignored when spec.type is not "ExternalName"')
     return warnings
 
 
@@ -205,11 +186,11 @@ KIND = Kind(
     subresources=("proxy", "status"),
     strategy=Strategy(
         default=_default,
-        prepare_create=_prepare_create,
+        prepare_create=lambda service: {**service, "status": {"loadBalancer": {}}},
         validate_create=service_create_errors,
         prepare_update=_prepare_update,
         validate_update=service_update_errors,
-        prepare_status=_prepare_status,
+        prepare_status=restore_spec,
         validate_status=service_status_errors,
         warnings=Warnings.always(service_warnings, status=load_balancer_warnings),
         fields=_fields,
