@@ -14,11 +14,11 @@ from pykubelet.kinds.kind import Kind
 
 def _cells(document: Document, _age: Age) -> list[Any]:
     """Cells: name, status, message, error."""
-    found = next((each for each in document.get("conditions") or () if each.get("type") == "Healthy"), None)
-    if found is None:
+    healthy = next((each for each in document.get("conditions") or () if each.get("type") == "Healthy"), None)
+    if healthy is None:
         return [name_of(document), "Unknown", "", ""]
-    status = "Healthy" if found.get("status") == "True" else "Unhealthy"
-    return [name_of(document), status, found.get("message", ""), found.get("error", "")]
+    status = "Healthy" if healthy.get("status") == "True" else "Unhealthy"
+    return [name_of(document), status, healthy.get("message", ""), healthy.get("error", "")]
 
 
 KIND = Kind(

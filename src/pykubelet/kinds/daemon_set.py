@@ -159,12 +159,12 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
 
 
 def daemon_set_warnings(document: Document) -> list[str]:
-    """Warns about a new DaemonSet."""
+    """Warns about the template of a new DaemonSet."""
     return template_warnings(document["spec"]["template"], "spec.template")
 
 
 def daemon_set_change_warnings(new: Document, old: Document) -> list[str]:
-    """Warns about a changed DaemonSet if its template changed."""
+    """Warns about the template of a DaemonSet if it changed."""
     return daemon_set_warnings(new) if new["spec"]["template"] != old["spec"]["template"] else []
 
 

@@ -100,7 +100,7 @@ class Strategy:
     grace_seconds: Callable[[Document, int | None], int] = field(default=lambda _document, _requested: 0)
     """How long a deletion waits, given the requested grace period (None: the object's own); 0 removes at once."""
     prepare_delete: Change = _unchanged
-    """The object at its first deletion request, with its deletionTimestamp. A finalizer added here keeps the object."""
+    """Changes an object at its first deletion request, when it has its deletionTimestamp; may add a finalizer."""
     unknown: Callable[[Document], list[str]] = _nothing
     """The paths of unknown fields of a custom resource; built-in kinds are checked against the schema."""
     allows_create_on_update: bool = False

@@ -1,7 +1,7 @@
 """Namespace, its subresource `finalize`, and the conditions of a namespace that is being deleted.
 
-The API server and the namespace controller both use the functions for the deletion: the server deletes the content of
-namespaces itself; the controller does so for a server that does not.
+Our API server deletes the content of namespaces itself; the namespace controller does so for other API servers. Both
+use the functions for the deletion.
 
 Upstream: pkg/registry/core/namespace/strategy.go, pkg/apis/core/validation/validation.go,
 pkg/controller/namespace/deletion/status_condition_utils.go,
@@ -52,10 +52,7 @@ def with_remaining(
     *,
     undiscovered: str = "",
 ) -> Document:
-    """The namespace with conditions about its remaining content and failed deletions.
-
-    `undiscovered` is the error of an incomplete discovery.
-    """
+    """The namespace with conditions about its content, failed deletions and the error of an incomplete discovery."""
     failed = _failed_conditions(remaining, sorted(failures), undiscovered)
     status = namespace.get("status", {})
     conditions: list[Document] = list(status.get("conditions", ()))
@@ -74,21 +71,21 @@ def with_remaining(
 def _failed_conditions(
     remaining: Collection[RemainingContent], failures: list[str], undiscovered: str
 ) -> dict[str, tuple[str, str]]:
-    wrong: dict[str, tuple[str, str]] = {}
+    failed: dict[str, tuple[str, str]] = {}
     if undiscovered:
-        wrong["NamespaceDeletionDiscoveryFailure"] = ("DiscoveryFailed", undiscovered)
+        failed["NamespaceDeletionDiscoveryFailure"] = ("DiscoveryFailed", undiscovered)
     if failures:
         text = f"Failed to delete all resource types, {len(failures)} remaining: {', '.join(failures)}"
-        wrong["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", text)
+        failed["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", text)
     if remaining:
         kinds = Counter(_resource_name(one.resource) for one in remaining)
         shown = ", ".join(sorted(f"{kind} has {count} resource instances" for kind, count in kinds.items()))
-        wrong["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {shown}")
+        failed["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {shown}")
     if holders := Counter(name for one in remaining for name in one.finalizers):
         shown = ", ".join(sorted(f"{name} in {count} resource instances" for name, count in holders.items()))
         text = f"Some content in the namespace has finalizers remaining: {shown}"
-        wrong["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
-    return wrong
+        failed["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
+    return failed
 
 
 def _resource_name(resource: str) -> str:

@@ -47,10 +47,7 @@ def shown(value: IntOrString) -> IntOrString:
 def available_errors(
     status: Document, path: str, counts: Iterable[str], *, ready_name: str = "readyReplicas"
 ) -> list[FieldError]:
-    """Validates that no count exceeds the replicas, and that no more pods are available than ready.
-
-    `ready_name` is the name of readyReplicas in the message.
-    """
+    """Validates that no count exceeds the replicas, nor the available pods the ready ones (`ready_name` in messages)."""
     total, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     errors = [
         invalid(f"{path}.{name}", count, "cannot be greater than status.replicas")

@@ -1,6 +1,6 @@
 """Simple rules of fields as data: enums, lower bounds and immutable fields.
 
-A kind states such a rule as a constant and applies it where upstream's order of errors wants it.
+A kind defines such a rule as a constant and applies it where upstream reports the error.
 
 Upstream: pkg/apis/core/validation/validation.go, staging/src/k8s.io/apimachinery/pkg/api/validation/generic.go
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pykubelet.api.field_errors import FieldError, TypedString, invalid, not_supported, required
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.metadata import NOT_NEGATIVE, immutable_errors
+from pykubelet.kinds.metadata import IMMUTABLE, NOT_NEGATIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,5 @@ def fields_errors(document: Document, rules: Mapping[str, OneOf | AtLeast], path
 def immutable_fields_errors(new: Document, old: Document, names: Iterable[str], path: str = "") -> list[FieldError]:
     """Validates that none of these fields changes; they are enums, which messages show as JSON."""
     prefix = f"{path}." if path else ""
-    return [
-        error
-        for name in names
-        for error in immutable_errors(
-            new.get(name), old.get(name), f"{prefix}{name}", shown=TypedString(new.get(name, ""))
-        )
-    ]
+    changed = (name for name in names if new.get(name) != old.get(name))
+    return [invalid(f"{prefix}{name}", TypedString(new.get(name, "")), IMMUTABLE) for name in changed]

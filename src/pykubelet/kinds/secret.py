@@ -98,7 +98,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
 
 
 def secret_warnings(document: Document) -> list[str]:
-    """Warns about a TLS secret whose key pair does not match."""
+    """Warns about a TLS secret whose certificate and key do not match."""
     if document.get("type") != "kubernetes.io/tls":
         return []
     data = document.get("data", {})

@@ -40,9 +40,9 @@ class CustomColumns:
 
 
 def custom_columns(printer_columns: Sequence[Document]) -> CustomColumns:
-    """Compiles the printer columns; only the age if there are none. An invalid path ends the table."""
-    name, created = columns_of("")
-    headers, paths = [name], []
+    """Compiles the printer columns, or only the age if there are none; omits columns from the first invalid path on."""
+    name_column, created = columns_of("")
+    headers, paths = [name_column], []
     for each in printer_columns or [{**_AGE, "description": created["description"]}]:
         path = each.get("jsonPath", "")
         try:
@@ -50,11 +50,8 @@ def custom_columns(printer_columns: Sequence[Document]) -> CustomColumns:
         except JsonPathError:
             break
         description = each.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
-        headers.append(
-            column(
-                each.get("name", ""), each.get("type", ""), each.get("format", ""), description, each.get("priority", 0)
-            )
-        )
+        name, type, format = (each.get(field, "") for field in ("name", "type", "format"))
+        headers.append(column(name, type, format, description, each.get("priority", 0)))
     return CustomColumns(tuple(headers), tuple(paths))
 
 

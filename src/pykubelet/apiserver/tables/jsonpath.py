@@ -52,7 +52,7 @@ def json_path(text: str) -> _Step:
 
 
 def find(path: str, document: Any) -> Values:
-    """The values at a path; JsonPathError if an index or a comparison is invalid."""
+    """The values at a path; JsonPathError if the path, an index or a comparison is invalid."""
     return json_path(path)([document])
 
 
@@ -73,9 +73,8 @@ def _next(text: str, at: int) -> tuple[Sequence[_Step], int]:
             raise JsonPathError("unterminated filter")
         return (_filter(match[1]),), match.end()
     if text.startswith("..", at):
-        match = _FIELD.match(text, at + 2)
-        name = match[0] if match else ""
-        return ((_descend, *_named(name)) if name else (_descend,)), at + 2 + len(name)
+        name = _field_at(text, at + 2)
+        return (_descend, *(_named(name) if name else ())), at + 2 + len(name)
     match text[at]:
         case " " | "@" | "$":
             return (), at + 1
@@ -85,11 +84,15 @@ def _next(text: str, at: int) -> tuple[Sequence[_Step], int]:
                 raise JsonPathError("unterminated array")
             return _bracket(bracket[1]), bracket.end()
         case ".":
-            match = _FIELD.match(text, at + 1)
-            name = match[0] if match else ""
+            name = _field_at(text, at + 1)
             return _named(name), at + 1 + len(name)
         case _:
             return _constant(text, at)
+
+
+def _field_at(text: str, at: int) -> str:
+    match = _FIELD.match(text, at)
+    return match[0] if match else ""
 
 
 def _constant(text: str, at: int) -> tuple[Sequence[_Step], int]:
@@ -126,7 +129,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _descend(values: Values) -> Values:
-    """Yields every object and list within the values, outer ones first."""
+    """Every object and list within the values, outer ones first."""
     found: Values = []
     for value in values:
         if value and isinstance(value, dict | list):
@@ -161,10 +164,9 @@ def _index(index: int) -> _Step:
     def pick(values: Values) -> Values:
         found: Values = []
         for value in _lists(values):
-            try:
-                found.append(value[index])
-            except IndexError:
-                raise JsonPathError(f"array index out of bounds: index {index}, length {len(value)}") from None
+            if not -len(value) <= index < len(value):
+                raise JsonPathError(f"array index out of bounds: index {index}, length {len(value)}")
+            found.append(value[index])
         return found
 
     return pick

@@ -16,7 +16,6 @@ from pykubelet.kinds.columns import SCALE, at, columns_of, created, name_of
 from pykubelet.kinds.kind import Cells, Kind
 
 META_GROUP = "meta.k8s.io"
-_INCLUDES = frozenset({"", "Metadata", "Object", "None"})
 _NEVER = "0001-01-01T00:00:00Z"
 
 
@@ -28,11 +27,10 @@ def as_table(
     A watch converts each event, with columns (`headers`) only for the first. Raises BadRequest for an unknown
     `include`.
     """
-    if include not in _INCLUDES:
-        value = go_quote(include)
+    if include not in {"", "Metadata", "Object", "None"}:
         raise BadRequest(
-            "Unable to convert to Table as requested: "
-            f"includeObject: Invalid value: {value}: must be 'Metadata', 'Object', 'None', or empty"
+            f"Unable to convert to Table as requested: includeObject: Invalid value: {go_quote(include)}: "
+            "must be 'Metadata', 'Object', 'None', or empty"
         )
     if _is_status(document):
         return document
@@ -52,8 +50,7 @@ def as_table(
 
 
 def _printer(kind: Kind, document: Document) -> tuple[Sequence[Document], Cells]:
-    is_scale = document.get("kind") == "Scale" and document.get("apiVersion") == "autoscaling/v1"
-    if is_scale:
+    if document.get("kind") == "Scale" and document.get("apiVersion") == "autoscaling/v1":
         if kind.definition:
             return columns_of(SCALE), scale_cells
         custom = scale_columns()
@@ -70,26 +67,23 @@ def scale_cells(document: Document, age: Age) -> list[Any]:
 
 def _default_cells(document: Document, _age: Age) -> list[Any]:
     """Cells: name and creation time."""
-    metadata = document.get("metadata", {})
-    created = metadata.get("creationTimestamp")
-    return [metadata.get("name", ""), format_time(parse_time(created)) if created else _NEVER]
+    creation = at(document, "metadata").get("creationTimestamp")
+    return [name_of(document), format_time(parse_time(creation)) if creation else _NEVER]
 
 
 def _rows(
     items: Sequence[Document], kind: Kind, cells: Cells, *, include: str, age: Age, version: str
 ) -> list[Document]:
-    resource = kind.resource
     rows: list[Document] = []
     for item in items:
         row: dict[str, Any] = {"cells": cells(item, age)}
         if kind.row_conditions is not None and (conditions := kind.row_conditions(item)):
             row["conditions"] = conditions
+        row["object"] = None
         if include == "Object":
-            row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version, **item}
+            row["object"] = {"kind": kind.resource.kind, "apiVersion": kind.resource.api_version, **item}
         elif include != "None" or _ends_initial_events(item):
             row["object"] = as_partial(item, version=version)
-        else:
-            row["object"] = None
         rows.append(row)
     return rows
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
+from pykubelet.kinds.columns import NONE
 
-NONE = "<none>"
 _GATED = "SchedulingGated"
 _COMPLETED = "Completed"
 _ROW_MESSAGES = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}

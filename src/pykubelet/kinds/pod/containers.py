@@ -3,9 +3,10 @@
 Upstream: pkg/apis/core/validation/validation.go
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 
 from pykubelet.api.field_errors import (
     FieldError,
@@ -45,7 +46,13 @@ from pykubelet.kinds.pod.volumes import PULL_POLICY
 from pykubelet.kinds.resources import container_resources_errors
 from pykubelet.kinds.rules import OneOf
 
-_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_SOURCES: Mapping[str, Callable[[Document, str], list[FieldError]]] = {
+    "fieldRef": lambda reference, path: field_ref_errors(reference, ENV_FIELDS, path),
+    "resourceFieldRef": partial(resource_ref_errors, in_volume=False),
+    "configMapKeyRef": key_ref_errors,
+    "secretKeyRef": key_ref_errors,
+    "fileKeyRef": file_key_ref_errors,
+}
 _PROPAGATIONS = OneOf(("Bidirectional", "HostToContainer", "None"))
 _RECURSIVE_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
 _MESSAGE_POLICIES = OneOf(("File", "FallbackToLogsOnError"), required=True)
@@ -165,7 +172,7 @@ def _value_from_errors(variable: Document, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     kinds = [kind for kind in _SOURCES if kind in source]
     for kind in kinds:
-        errors += _source_errors(kind, source[kind], f"{path}.{kind}")
+        errors += _SOURCES[kind](source[kind], f"{path}.{kind}")
     if not kinds:
         detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         errors.append(invalid(path, "", detail))
@@ -174,18 +181,6 @@ def _value_from_errors(variable: Document, path: str) -> list[FieldError]:
     elif len(kinds) > 1:
         errors.append(invalid(path, "", "may not have more than one field specified at a time"))
     return errors
-
-
-def _source_errors(kind: str, reference: Document, path: str) -> list[FieldError]:
-    match kind:
-        case "fieldRef":
-            return field_ref_errors(reference, ENV_FIELDS, path)
-        case "resourceFieldRef":
-            return resource_ref_errors(reference, path, in_volume=False)
-        case "fileKeyRef":
-            return file_key_ref_errors(reference, path)
-        case _:
-            return key_ref_errors(reference, path)
 
 
 def env_from_errors(sources: Sequence[Document], name_rule: NameRule, path: str) -> list[FieldError]:

@@ -20,7 +20,7 @@ _PROJECTIONS = ("clusterTrustBundle", "podCertificate")
 
 @dataclass(frozen=True, slots=True)
 class PodValidationOptions:
-    """Each option allows or checks what its name says; with all off, the kubelet validates a manifest."""
+    """Each option allows or checks what its name says: all are off in the kubelet and on in the API server."""
 
     resource_is_pod: bool = False
     relaxed_env_names: bool = False

@@ -24,11 +24,11 @@ from pykubelet.api.names import (
 )
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.metadata import label_name_errors, label_selector_errors, label_values_errors, operator_errors
-from pykubelet.kinds.rules import OneOf
+from pykubelet.kinds.rules import OneOf, fields_errors
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SCHEDULE_ACTIONS = OneOf(("DoNotSchedule", "ScheduleAnyway"))
-_NODE_POLICIES = OneOf(("Honor", "Ignore"))
+_SPREAD_RULES = dict.fromkeys(("nodeAffinityPolicy", "nodeTaintsPolicy"), OneOf(("Honor", "Ignore")))
 _NEEDS_SELECTOR = "must not be specified when labelSelector is not set"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -80,12 +80,11 @@ def _node_term_errors(term: Document, path: str, *, check_values: bool) -> list[
 
 
 def _label_requirement_errors(requirement: Document, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
     if requirement.get("operator") not in {"Gt", "Lt"}:
         errors = operator_errors(requirement, path)
     elif len(requirement.get("values", ())) != 1:
         errors = [required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")]
-    else:
-        errors = []
     return errors + label_name_errors(requirement.get("key", ""), f"{path}.key")
 
 
@@ -192,11 +191,9 @@ def _operator_errors(operator: str, value: str, path: str) -> list[FieldError]:
 
 def readiness_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
     """Validates the readiness gates."""
-    errors: list[FieldError] = []
-    for index, gate in enumerate(gates):
-        kind = gate.get("conditionType", "")
-        errors += each_invalid(f"{path}[{index}].conditionType", kind, qualified_name_errors(kind))
-    return errors
+    return items_errors(
+        gates, lambda gate, at: label_name_errors(gate.get("conditionType", ""), f"{at}.conditionType"), path
+    )
 
 
 def scheduling_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
@@ -225,9 +222,7 @@ def topology_spread_errors(constraints: Sequence[Document], path: str, *, merged
         if any((key, action) == (each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in later):
             errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
         errors += _min_domains_errors(constraint.get("minDomains"), action, f"{at}.minDomains")
-        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            policy = constraint.get(name)
-            errors += _NODE_POLICIES.errors(policy, f"{at}.{name}")
+        errors += fields_errors(constraint, _SPREAD_RULES, at)
         match_keys, selector = constraint.get("matchLabelKeys", ()), constraint.get("labelSelector")
         if merged_keys:
             errors += selector_keys_errors(match_keys, (), selector, at)

@@ -9,13 +9,7 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
 
 _SECRET_REFS = {
-    "cephfs": "secretRef",
-    "cinder": "secretRef",
-    "flexVolume": "secretRef",
-    "rbd": "secretRef",
-    "scaleIO": "secretRef",
-    "iscsi": "secretRef",
-    "storageos": "secretRef",
+    **dict.fromkeys(("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"), "secretRef"),
     "csi": "nodePublishSecretRef",
 }
 _VOLUMES = {

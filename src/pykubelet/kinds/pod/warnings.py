@@ -39,9 +39,7 @@ _CERTIFICATE_PATHS = {
 }
 _REMOVED_SOURCES = frozenset(REMOVED_STORAGE_WARNINGS)
 _DEPRECATED_ANNOTATIONS = {
-    "scheduler.alpha.kubernetes.io/critical-pod": (
-        'non-functional in v1.16+; use the "priorityClassName" field instead'
-    ),
+    "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
     "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
     "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
 }
@@ -346,15 +344,15 @@ def _name_warnings(ports: list[tuple[Document, str]]) -> list[str]:
 def _pod_affinity_warnings(affinity: Document, path: str) -> list[str]:
     warnings: list[str] = []
     for kind in ("podAffinity", "podAntiAffinity"):
-        stated = affinity.get(kind, {})
+        terms = affinity.get(kind, {})
         warnings += [
             f"{path}.{kind}.{REQUIRED}[{index}].labelSelector: {_MATCHES_NO_POD}"
-            for index, term in enumerate(stated.get(REQUIRED, ()))
+            for index, term in enumerate(terms.get(REQUIRED, ()))
             if "labelSelector" not in term
         ]
         warnings += [
             f"{path}.{kind}.{PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NO_POD}"
-            for index, term in enumerate(stated.get(PREFERRED, ()))
+            for index, term in enumerate(terms.get(PREFERRED, ()))
             if "labelSelector" not in term.get("podAffinityTerm", {})
         ]
     return warnings
