@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
+from pykubelet.cli.client_command import EXISTING_FILE, FOLDER, PORT
 from pykubelet.cli.server_command import start, with_logs
-
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _EXAMPLES = """\b
 Examples:
@@ -23,26 +22,22 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
 @click.command(epilog=_EXAMPLES)
 @click.option(
     "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=Path(".pykubelet"),
     show_default=True,
     help="Folder of the database, keys, certificates and admin.kubeconfig.",
 )
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=6443,
-    show_default=True,
-    help="Port to listen on; 0 takes any free one.",
-)
+@click.option("--port", type=PORT, default=6443, show_default=True, help="Port to listen on; 0 takes any free one.")
 @click.option(
     "--external-hostname", "external_host", default="", metavar="HOST[:PORT]", help="External host name of this server."
 )
-@click.option("--token-file", type=_FILE, help='Static tokens, one per line: token,user,uid,"group1,group2".')
-@click.option("--tls-cert", type=_FILE, help="Serving certificate (PEM, with its chain) instead of a self-made one.")
-@click.option("--tls-key", type=_FILE, help="Private key of --tls-cert.")
-@click.option("--client-ca", type=_FILE, help="Additional authority (PEM) of client certificates.")
+@click.option("--token-file", type=EXISTING_FILE, help='Static tokens, one per line: token,user,uid,"group1,group2".')
+@click.option(
+    "--tls-cert", type=EXISTING_FILE, help="Serving certificate (PEM, with its chain) instead of a self-made one."
+)
+@click.option("--tls-key", type=EXISTING_FILE, help="Private key of --tls-cert.")
+@click.option("--client-ca", type=EXISTING_FILE, help="Additional authority (PEM) of client certificates.")
 @click.option(
     "--event-ttl",
     "event_ttl_seconds",

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pykubelet.cli.apply import manifest_texts
+from pykubelet.cli.client_command import EXISTING_FILE, FOLDER
 
 if TYPE_CHECKING:
     from pykubelet.cli.actions.check import CisFinding
 
-_FOLDER = click.Path(file_okay=False, path_type=Path)
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _EXAMPLES = """\b
 Examples:
   pykubelet check pods/ service.yaml
@@ -28,11 +27,13 @@ It prints nothing if all manifests are valid. Exit codes: 0 no problems, 1 probl
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--cis", is_flag=True, help="Check a node against sections 4.1 and 4.2 of the CIS benchmark instead.")
 @click.option(
-    "--data-dir", type=_FOLDER, default=Path(".pykubelet"), show_default=True, help="Data folder of `pykubelet up`."
+    "--data-dir", type=FOLDER, default=Path(".pykubelet"), show_default=True, help="Data folder of `pykubelet up`."
 )
-@click.option("--root-dir", type=_FOLDER, help="Root folder of the node; by default `node` in --data-dir.")
-@click.option("--kubeconfig", type=_FILE, help="Kubeconfig of the node; by default the one it was started with.")
-@click.option("--service-file", type=_FILE, help="systemd unit of the node; by default pykubelet.service.")
+@click.option("--root-dir", type=FOLDER, help="Root folder of the node; by default `node` in --data-dir.")
+@click.option(
+    "--kubeconfig", type=EXISTING_FILE, help="Kubeconfig of the node; by default the one it was started with."
+)
+@click.option("--service-file", type=EXISTING_FILE, help="systemd unit of the node; by default pykubelet.service.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @click.pass_context
 def check(context: click.Context, /, *, paths: tuple[str, ...], cis: bool, output: str, **places: Path | None) -> None:

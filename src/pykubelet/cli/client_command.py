@@ -21,16 +21,24 @@ from pykubelet.cli import completion
 if TYPE_CHECKING:
     from pykubelet.cli.actions.session import ApiSession
 
-_FORM = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?|0")
+_DURATION = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?|0")
 F = TypeVar("F", bound=Callable[..., Any])
 EXIT_CODES = "Exit codes: 0 success, 1 failure or not found, 2 invalid arguments."
+EXISTING_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+PORT = click.IntRange(0, 65535)
 INTERRUPTED, TERMINATED = 130, 143
 """The shell's exit codes for SIGINT and SIGTERM."""
 
 
+def duration_option(*names: str, help: str) -> Callable[[F], F]:
+    """An option in the form 30s, 1m30s or 2h, by default 0; the command gets whole seconds."""
+    return click.option(*names, default="0", callback=whole_seconds, metavar="DURATION", help=help)
+
+
 def whole_seconds(_context: click.Context | None, _option: click.Parameter | None, text: str) -> int:
     """The seconds of a duration such as 30s, 1m30s or 2h; an option callback."""
-    found = _FORM.fullmatch(text)
+    found = _DURATION.fullmatch(text)
     if found is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 30s or 1m30s")
     hours, minutes, seconds = (int(part or 0) for part in found.groups())
@@ -48,7 +56,7 @@ def server_options(command: F) -> F:
     """Adds the options of the API server and namespace."""
     command = click.option(
         "--kubeconfig",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=EXISTING_FILE,
         help="Kubeconfig; by default KUBECONFIG, then .pykubelet/admin.kubeconfig.",
     )(command)
     return click.option(

@@ -1,10 +1,10 @@
 """`pykubelet controllers`: runs the controllers for an API server."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
+from pykubelet.cli.client_command import EXISTING_FILE
 from pykubelet.cli.server_command import start, with_logs
 
 _EXAMPLES = """\b
@@ -17,12 +17,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
 
 
 @click.command(epilog=_EXAMPLES)
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    required=True,
-    help="Kubeconfig of the API server.",
-)
+@click.option("--kubeconfig", type=EXISTING_FILE, required=True, help="Kubeconfig of the API server.")
 @click.option(
     "--controllers",
     "names",

@@ -10,11 +10,11 @@ import click
 
 from pykubelet.cli.client_command import (
     OutputFormat,
+    duration_option,
     epilog,
     run_with_session,
     selection_options,
     server_options,
-    whole_seconds,
 )
 from pykubelet.cli.completion import kinds_or_names
 
@@ -47,14 +47,7 @@ _CASCADE = click.Choice(["background", "foreground", "orphan"])
 @click.option("--now", is_flag=True, help="The same as --grace-period=1.")
 @click.option("--force", is_flag=True, help="Delete immediately, without waiting for containers to stop.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until they are gone.")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    default="0",
-    callback=whole_seconds,
-    metavar="DURATION",
-    help="Time to wait; 0 waits for a week.",
-)
+@duration_option("--timeout", "timeout_seconds", help="Time to wait; 0 waits for a week.")
 @click.option(
     "--cascade", type=_CASCADE, default="background", show_default=True, help="How to delete dependent objects."
 )

@@ -76,9 +76,7 @@ def describe(
 async def _print(session: "ApiSession", found: "list[tuple[Resource, Document]]") -> None:
     from pykubelet.cli.actions.describe import gather
     from pykubelet.cli.printers.describe.describer import description
-    from pykubelet.cli.printers.describe.report import DescribedObject
 
     for number, (resource, one) in enumerate(found):
-        known = await gather(session, resource, one)
-        subject = DescribedObject(object=one, events=known.events, related=known.related, now=session.clock.now())
-        click.echo(("\n\n" if number else "") + description(subject), nl=False)
+        text = description(await gather(session, resource, one))
+        click.echo(("\n\n" if number else "") + text, nl=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykubelet.cli.client_command import epilog, fail, print_error, run_with_session, server_options, whole_seconds
+from pykubelet.cli.client_command import duration_option, epilog, fail, print_error, run_with_session, server_options
 from pykubelet.cli.completion import pods
 
 if TYPE_CHECKING:
@@ -38,14 +38,7 @@ _TAIL_OF_MANY = 10
 @click.option("-f", "--follow", is_flag=True, help="Follow the log.")
 @click.option("-p", "--previous", is_flag=True, help="Log of the previous run of the container.")
 @click.option("--tail", type=int, default=-1, metavar="LINES", help="Number of lines from the end.")
-@click.option(
-    "--since",
-    "since_seconds",
-    default="0",
-    callback=whole_seconds,
-    metavar="DURATION",
-    help="Only lines newer than this, as in 10m.",
-)
+@duration_option("--since", "since_seconds", help="Only lines newer than this, as in 10m.")
 @click.option(
     "--since-time", default="", metavar="TIME", help="Only lines after this time, as in 2026-01-02T03:04:05Z."
 )

@@ -12,22 +12,22 @@ import click
 from pykubelet import __version__
 
 _COMMANDS = {
-    "apiserver": ("apiserver", "Run the Kubernetes API for one machine, stored in a single SQLite file."),
-    "apply": ("apply", "Apply manifests to the cluster (server-side apply)."),
-    "check": ("check", "Validate manifests."),
-    "completion": ("completion", "Print the completion script of a shell."),
-    "controllers": ("controllers", "Run controllers for any API server."),
-    "delete": ("delete", "Delete objects."),
-    "describe": ("describe", "Describe objects in detail, with their events."),
-    "exec": ("exec", "Run a command in a container."),
-    "get": ("get", "List or show objects."),
-    "logs": ("logs", "Print the log of a container."),
-    "node": ("node", "Run pods on this machine: from an API server, manifests or a URL."),
-    "port-forward": ("port_forward", "Forward local ports to a pod."),
-    "up": ("up", "Run a whole cluster on this machine: API server, controllers and node."),
-    "why": ("why", "Explain what a pod waits for, and every decision about it."),
+    "apiserver": "Run the Kubernetes API for one machine, stored in a single SQLite file.",
+    "apply": "Apply manifests to the cluster (server-side apply).",
+    "check": "Validate manifests.",
+    "completion": "Print the completion script of a shell.",
+    "controllers": "Run controllers for any API server.",
+    "delete": "Delete objects.",
+    "describe": "Describe objects in detail, with their events.",
+    "exec": "Run a command in a container.",
+    "get": "List or show objects.",
+    "logs": "Print the log of a container.",
+    "node": "Run pods on this machine: from an API server, manifests or a URL.",
+    "port-forward": "Forward local ports to a pod.",
+    "up": "Run a whole cluster on this machine: API server, controllers and node.",
+    "why": "Explain what a pod waits for, and every decision about it.",
 }
-"""The module of each command in this package, and its help in one line."""
+"""Each command with its help in one line; its module has the same name."""
 _EXAMPLES = """\b
 Examples:
   pykubelet up ./manifests          run the manifests of a folder
@@ -50,15 +50,14 @@ class LazyGroup(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
-        module = _COMMANDS[cmd_name][0]
-        found = vars(import_module(f"pykubelet.cli.{module}")).values()
+        found = vars(import_module(f"pykubelet.cli.{cmd_name.replace('-', '_')}")).values()
         return next(each for each in found if isinstance(each, click.Command) and each.name == cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands in the help without importing them."""
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, job) for name, (_, job) in _COMMANDS.items()])
+            formatter.write_dl([*_COMMANDS.items()])
 
 
 @click.group(

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.client_command import whole_seconds
+from pykubelet.cli.client_command import EXISTING_FILE, FOLDER, PORT, duration_option
 from pykubelet.cli.server_command import page_options, page_settings, start, with_logs
 
 _EXAMPLES = """\b
@@ -36,7 +36,7 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
 )
 @click.option(
     "--bootstrap-kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="Kubeconfig to request a client certificate with if --kubeconfig has no valid one; writes --kubeconfig.",
 )
 @click.option(
@@ -60,7 +60,7 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
 )
 @click.option(
     "--manifest-url-header-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING_FILE,
     help="File of further headers, one KEY:VALUE per line; a command line is visible to every user of the machine.",
 )
 @click.option(
@@ -82,17 +82,13 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
 @click.option("--cluster-domain", default="cluster.local", show_default=True, help="DNS domain of the cluster.")
 @click.option(
     "--root-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=Path(".pykubelet/node"),
     show_default=True,
     help="Folder of pod volumes, logs and node state.",
 )
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=10250,
-    show_default=True,
-    help="Port of the node's API; 0 takes any free one.",
+    "--port", type=PORT, default=10250, show_default=True, help="Port of the node's API; 0 takes any free one."
 )
 @click.option(
     "--bind",
@@ -101,9 +97,7 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     help="Listening address of the node's API; by default loopback if the API server is there, else its address.",
 )
 @click.option(
-    "--client-ca",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Authority (PEM) of client certificates; by default that of the kubeconfig.",
+    "--client-ca", type=EXISTING_FILE, help="Authority (PEM) of client certificates; by default that of the kubeconfig."
 )
 @click.option("--max-pods", type=click.IntRange(1), default=110, show_default=True, help="Maximum number of pods.")
 @click.option(
@@ -127,20 +121,14 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     metavar="SIGNAL<AMOUNT,...",
     help="Hard eviction thresholds; empty for none.",
 )
-@click.option(
+@duration_option(
     "--shutdown-grace-period",
     "shutdown_grace_seconds",
-    default="0",
-    callback=whole_seconds,
-    metavar="DURATION",
     help="Stop all pods within this time when the node shuts down; by default they keep running.",
 )
-@click.option(
+@duration_option(
     "--shutdown-grace-period-critical-pods",
     "shutdown_grace_seconds_critical",
-    default="0",
-    callback=whole_seconds,
-    metavar="DURATION",
     help="Last part of --shutdown-grace-period, reserved for critical pods.",
 )
 @page_options(default_port=0)

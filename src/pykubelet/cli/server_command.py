@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pykubelet.cli.client_command import PORT
+
 if TYPE_CHECKING:
     from pykubelet.aio.log import Lines
     from pykubelet.app.settings import PageSettings
@@ -17,7 +19,7 @@ def page_options(*, default_port: int) -> Callable[[Command], Command]:
     """Adds the options of the page."""
     port = click.option(
         "--page-port",
-        type=click.IntRange(0, 65535),
+        type=PORT,
         default=default_port,
         show_default=True,
         help="Port of the page on loopback; another one if it is taken, 0 takes any free one.",

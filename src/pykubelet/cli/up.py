@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from pykubelet.cli.client_command import FOLDER, PORT
 from pykubelet.cli.server_command import page_options, page_settings, start, with_logs
 
 _EXAMPLES = """\b
@@ -28,18 +29,12 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
 @click.argument("manifests", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--data-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=Path(".pykubelet"),
     show_default=True,
     help="Folder of the database, keys, certificates, admin.kubeconfig, and of pod volumes and logs.",
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=6443,
-    show_default=True,
-    help="Port of the API; 0 takes any free one.",
-)
+@click.option("--port", type=PORT, default=6443, show_default=True, help="Port of the API; 0 takes any free one.")
 @click.option(
     "--runtime",
     type=click.Choice(["auto", "cri", "process", "sim"]),

@@ -1,7 +1,4 @@
-"""`pykubelet why`: explains what a pod waits for and every decision about it, in order.
-
-Exit code 0 if the pod exists, 1 if it does not or cannot be asked for.
-"""
+"""`pykubelet why`: explains what a pod waits for and every decision about it, in order."""
 
 import asyncio
 import sys
@@ -11,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from pykubelet.cli.client_command import server_options
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.explain.explanation import Explanation
@@ -27,12 +26,7 @@ Exit codes: 0 the pod exists, 1 it does not exist or no server answers, 2 invali
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("pod")
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the pod; by default the kubeconfig's.")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Kubeconfig; by default KUBECONFIG, then .pykubelet/admin.kubeconfig.",
-)
+@server_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def why(pod: str, namespace: str, kubeconfig: Path | None, output: str) -> None:
     """Explain what a pod waits for, what would unblock it, and every decision about it.

@@ -16,7 +16,6 @@ PATHS = ("/api", "/apis")
 ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 APPLIED_VERBS = frozenset({"list", "patch"})
 """The verbs that objects of a manifest need."""
-_STALE = "Stale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Discovery:
 
     resources: tuple[Resource, ...]
     unsure: tuple[str, ...] = ()
-    """Stale group versions (`metrics.k8s.io/v1`): the server could not ask them lately, so they may differ."""
+    """Stale group versions (`metrics.k8s.io/v1`): their server did not answer lately, so they may have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,13 @@ def read_discovery(body: bytes, verbs: frozenset[str]) -> Discovery:
     """The resources that support the verbs, in the server's order: preferred versions come first."""
     groups = _groups(body)
     resources = tuple(served.resource for group in groups for served in _served(group) if served.verbs >= verbs)
-    return Discovery(resources, tuple(name for group in groups for name in _unsure(group)))
+    stale = (
+        f"{group.metadata.name}/{version.version}"
+        for group in groups
+        for version in group.versions
+        if version.freshness == "Stale"
+    )
+    return Discovery(resources, tuple(stale))
 
 
 def read_catalogue(body: bytes) -> tuple[ServedResource, ...]:
@@ -104,9 +109,3 @@ def _served(group: _Group) -> Iterator[ServedResource]:
                 )
                 verbs = frozenset(row.verbs)
                 yield ServedResource(resource, row.singular_resource, row.short_names, row.categories, verbs)
-
-
-def _unsure(group: _Group) -> Iterator[str]:
-    for version in group.versions:
-        if version.freshness == _STALE:
-            yield f"{group.metadata.name}/{version.version}"

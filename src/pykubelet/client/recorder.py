@@ -241,18 +241,6 @@ class LogRecorder:
         write("event", object=f"{involved.kind} {object_name}", reason=reason, event=message, **(annotations or {}))
 
 
-def pod_reference(pod: Pod) -> ObjectReference:
-    metadata = pod.metadata
-    return ObjectReference(
-        api_version="v1",
-        kind="Pod",
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-    )
-
-
 def container_reference(pod: Pod, name: str) -> ObjectReference:
     """A reference to a container of a pod; one that its spec does not list is implicitly required by it."""
     spec = pod.spec
@@ -262,8 +250,8 @@ def container_reference(pod: Pod, name: str) -> ObjectReference:
         ("ephemeralContainers", spec.ephemeral_containers),
     ):
         if any(container.name == name for container in containers):
-            return replace(pod_reference(pod), field_path=f"spec.{field}{{{name}}}")
-    return replace(pod_reference(pod), field_path=f"implicitly required container {name}")
+            return replace(reference_to(pod), field_path=f"spec.{field}{{{name}}}")
+    return replace(reference_to(pod), field_path=f"implicitly required container {name}")
 
 
 def format_pod(pod: Pod) -> str:

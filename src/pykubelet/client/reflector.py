@@ -62,18 +62,17 @@ class KnownObjects(Generic[T]):
         """Take over a full list; returns the differences, deletions first."""
         before, self._objects = self._objects, {_identity(item).key: item for item in items}
         self.revision = self._floor = revision
-        gone: list[Delta[T]] = []
-        come: list[Delta[T]] = []
+        deltas: list[Delta[T]] = []
         for key, old in before.items():
             if key not in self._objects or _identity(self._objects[key]).uid != _identity(old).uid:
-                gone.append(Delta("deleted", old))
+                deltas.append(Delta("deleted", old))
         for key, new in self._objects.items():
             known = before.get(key)
             if known is None or _identity(known).uid != _identity(new).uid:
-                come.append(Delta("added", new))
+                deltas.append(Delta("added", new))
             elif _identity(known).resource_version != _identity(new).resource_version:
-                come.append(Delta("modified", new))
-        return (*gone, *come)
+                deltas.append(Delta("modified", new))
+        return tuple(deltas)
 
     def observed(self, event: WatchEvent[T]) -> tuple[Delta[T], ...]:
         """Take over one watch event; returns nothing if it is old, repeated or a bookmark."""
@@ -194,7 +193,8 @@ class Reflector(Generic[T]):
                 ready.set()
                 await self._watch()
             except ApiError as error:
-                self._give_up_if_forbidden(error)
+                if self._give_up_on_forbidden and isinstance(error, Forbidden):
+                    raise
                 if isinstance(error, Gone):
                     self._log.debug("resource version too old, listing again", error=error)
                 else:
@@ -274,24 +274,16 @@ class Reflector(Generic[T]):
                 raise NotReached("the watch ended at once, without an event")
 
     def _deliver(self, deltas: Iterable[Delta[T]]) -> None:
+        sink = self._sink
+        methods = {"added": sink.added, "modified": sink.modified, "deleted": sink.deleted}
         for delta in deltas:
-            match delta.type:
-                case "added":
-                    self._call(self._sink.added, delta.object)
-                case "modified":
-                    self._call(self._sink.modified, delta.object)
-                case "deleted":
-                    self._call(self._sink.deleted, delta.object)
+            self._call(methods[delta.type], delta.object)
 
     def _call(self, method: Callable[..., None], *args: T) -> None:
         try:
             method(*args)
         except Exception as error:  # noqa: BLE001  a bug in one handler must not end the stream
             self._log.error("event handler failed", error=error)
-
-    def _give_up_if_forbidden(self, error: ApiError) -> None:
-        if self._give_up_on_forbidden and isinstance(error, Forbidden):
-            raise error
 
     async def _back_off(self, error: ApiError) -> None:
         now = self._clock.monotonic()

@@ -156,8 +156,7 @@ class CisFinding(Struct, frozen=True, kw_only=True):
 
 
 _Judged = tuple[CisResult, str, str]
-
-
+"""The result, what was observed, and advice."""
 _Rule = Callable[[CisFacts], _Judged]
 
 

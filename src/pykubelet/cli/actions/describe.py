@@ -4,13 +4,13 @@ Upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 
 from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.schema import ENDPOINT_SLICES, EVENTS, LEASES, PODS, REPLICA_SETS, Resource
 from pykubelet.api.serializer import Document
 from pykubelet.cli.actions.polymorphichelpers import selector_of_pods
 from pykubelet.cli.actions.session import ApiSession
+from pykubelet.cli.printers.describe.report import DescribedObject
 from pykubelet.client.interface import Selection
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -19,13 +19,8 @@ _QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 _LIMITS = Resource("", "v1", "limitranges", "LimitRange")
 
 
-@dataclass(frozen=True, slots=True)
-class RelatedObjects:
-    """An object with its events and related objects by plural name; None for those that are forbidden."""
-
-    object: Document
-    events: list[Document]
-    related: Mapping[str, list[Document] | None]
+_Related = Mapping[str, list[Document] | None]
+"""Related objects by plural name; None for those that are forbidden."""
 
 
 async def by_name_or_prefix(session: ApiSession, resource: Resource, namespace: str, name: str) -> list[Document]:
@@ -41,11 +36,12 @@ async def by_name_or_prefix(session: ApiSession, resource: Resource, namespace: 
         return alike
 
 
-async def gather(session: ApiSession, resource: Resource, document: Document) -> RelatedObjects:
+async def gather(session: ApiSession, resource: Resource, document: Document) -> DescribedObject:
     """Gather everything that is shown of an object."""
     gatherer = _RELATED.get((resource.group, resource.kind))
     related = await gatherer(session, document) if gatherer is not None else {}
-    return RelatedObjects(document, await _events(session, document), related)
+    events = await _events(session, document)
+    return DescribedObject(object=document, events=events, related=related, now=session.clock.now())
 
 
 async def _events(session: ApiSession, document: Document) -> list[Document]:
@@ -72,35 +68,35 @@ async def _visible(
         return None
 
 
-async def _of_node(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+async def _of_node(session: ApiSession, document: Document) -> _Related:
     name = document["metadata"]["name"]
     there = f"spec.nodeName={name},status.phase!=Succeeded,status.phase!=Failed"
     leases = await _visible(session, LEASES, _LEASES, Selection(fields=f"metadata.name={name}"))
     return {"pods": await _visible(session, PODS, "", Selection(fields=there)), "leases": leases}
 
 
-async def _of_owner(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+async def _of_owner(session: ApiSession, document: Document) -> _Related:
     chosen = Selection(selector_of_pods(document))
     return {"pods": await _visible(session, PODS, document["metadata"]["namespace"], chosen)}
 
 
-async def _of_deployment(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+async def _of_deployment(session: ApiSession, document: Document) -> _Related:
     chosen = Selection(selector_of_pods(document))
     return {"replicasets": await _visible(session, REPLICA_SETS, document["metadata"]["namespace"], chosen)}
 
 
-async def _of_service(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+async def _of_service(session: ApiSession, document: Document) -> _Related:
     metadata = document["metadata"]
     chosen = Selection(f"kubernetes.io/service-name={metadata['name']}")
     return {"endpointslices": await _visible(session, ENDPOINT_SLICES, metadata["namespace"], chosen)}
 
 
-async def _of_namespace(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+async def _of_namespace(session: ApiSession, document: Document) -> _Related:
     name = document["metadata"]["name"]
     return {one.plural: await _visible(session, one, name, Selection()) for one in (_QUOTAS, _LIMITS)}
 
 
-_RELATED: dict[tuple[str, str], Callable[[ApiSession, Document], Awaitable[Mapping[str, list[Document] | None]]]] = {
+_RELATED: dict[tuple[str, str], Callable[[ApiSession, Document], Awaitable[_Related]]] = {
     ("", "Node"): _of_node,
     ("", "Service"): _of_service,
     ("", "Namespace"): _of_namespace,

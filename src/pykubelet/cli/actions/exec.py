@@ -118,7 +118,7 @@ class StandardStreams:
             try:
                 loop.call_soon_threadsafe(self._pieces.put_nowait, data)
             except RuntimeError:
-                return  # all is over meanwhile
+                return  # the session has ended
 
     def write(self, data: bytes, *, is_error: bool) -> None:
         stream = (sys.stderr if is_error else sys.stdout).buffer

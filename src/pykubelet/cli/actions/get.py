@@ -177,7 +177,8 @@ async def show(session: ApiSession, arguments: GetArguments) -> int:
     if arguments.ignore_not_found:
         errors = [error for error in errors if not isinstance(error, NotFound)]
     has_printed = _print_tables(session, arguments, found) if arguments.as_table else _print_objects(arguments, found)
-    _print_errors(errors)
+    for error in errors:
+        print_error(api_error_text(error))
     if not has_printed and not errors and not arguments.ignore_not_found and arguments.as_table:
         click.echo(_nothing(wanted, scope), err=True)
     return 1 if errors else 0
@@ -187,11 +188,6 @@ def _nothing(wanted: tuple[RequestedResource, ...], scope: GetScope) -> str:
     if scope.namespace and all(one.served.resource.namespaced for one in wanted):
         return f"No resources found in {scope.namespace} namespace."
     return "No resources found"
-
-
-def _print_errors(errors: Iterable[ApiError]) -> None:
-    for error in errors:
-        print_error(api_error_text(error))
 
 
 def _print_tables(session: ApiSession, arguments: GetArguments, found: list[GetResult]) -> bool:
@@ -215,13 +211,12 @@ def _as_table(session: ApiSession, answer: Document) -> Document:
 
 
 def _print_objects(arguments: GetArguments, found: list[GetResult]) -> bool:
-    objects = [item for one in found for answer in one.answers for item in objects_in(answer)]
+    kinds = [(one.wanted.served, item) for one in found for answer in one.answers for item in objects_in(answer)]
     if arguments.output == "name":
-        for one in found:
-            for answer in one.answers:
-                for item in objects_in(answer):
-                    click.echo(f"{named(one.wanted.served.resource)}/{item['metadata']['name']}")
-        return bool(objects)
+        for served, item in kinds:
+            click.echo(f"{named(served.resource)}/{item['metadata']['name']}")
+        return bool(kinds)
+    objects = [item for _, item in kinds]
     if not arguments.show_managed_fields:
         objects = [without_managed_fields(item) for item in objects]
     is_one = len(found) == 1 and len(found[0].wanted.names) == 1

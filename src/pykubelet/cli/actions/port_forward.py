@@ -9,7 +9,7 @@ staging/src/k8s.io/kubectl/pkg/cmd/portforward/portforward.go
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -64,16 +64,12 @@ def _service_port(service: Document, word: str) -> int | str:
 def _pod_port(pod: Document, word: str) -> int:
     if word.isdecimal():
         return _number(word, word, lowest=1)
-    for container in _containers(pod):
+    spec = pod["spec"]
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         for port in container.get("ports") or ():
             if port.get("name") == word:
                 return int(port["containerPort"])
     raise InvalidPort(f"pod {pod['metadata']['name']} does not have a port named {word!r}")
-
-
-def _containers(pod: Document) -> Iterable[Document]:
-    spec = pod["spec"]
-    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
 
 
 def _number(word: str, text: str, *, lowest: int) -> int:

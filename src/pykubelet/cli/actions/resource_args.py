@@ -7,12 +7,19 @@ staging/src/k8s.io/client-go/restmapper/category_expansion.go, staging/src/k8s.i
 staging/src/k8s.io/cli-runtime/pkg/printers/managedfields.go
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.client.discovery import ServedResource
+
+_NAMES: tuple[Callable[[ServedResource], tuple[str, ...]], ...] = (
+    lambda served: (served.resource.plural,),
+    lambda served: (served.singular, served.resource.kind.lower()),
+    lambda served: served.short_names,
+)
+"""The names of a resource, in order of precedence."""
 
 
 def objects_in(answer: Document) -> Iterator[Document]:
@@ -105,8 +112,7 @@ def served_kind(api_version: str, kind: str, catalogue: Iterable[ServedResource]
 def _named(word: str, catalogue: Sequence[ServedResource]) -> RequestedResource:
     kind, slash, name = word.partition("/")
     if not slash:
-        message = f"there is no need to give the type on its own among words of the form TYPE/NAME: {word!r}"
-        raise AmbiguousArguments(message)
+        raise AmbiguousArguments(f"{word!r} cannot stand beside arguments of the form TYPE/NAME")
     if not kind or not name or "/" in name or "," in kind:
         raise AmbiguousArguments(f"{word!r} is not of the form TYPE/NAME")
     return RequestedResource(resource_of(kind, catalogue), (name,))
@@ -116,26 +122,13 @@ def _find(word: str, catalogue: Sequence[ServedResource]) -> ServedResource | No
     """The resource named as `resource`, `resource.group` or `resource.version.group`."""
     head, _, group = word.partition(".")
     version, _, behind = group.partition(".")
-    for is_named in (_is_plural, _is_singular, _is_short):
+    for names_of in _NAMES:
         for served in catalogue:
             resource = served.resource
-            if not is_named(served, head):
-                continue
-            if not group or group == resource.group or (version, behind) == (resource.version, resource.group):
+            is_group = not group or group == resource.group or (version, behind) == (resource.version, resource.group)
+            if is_group and head in names_of(served):
                 return served
     return None
-
-
-def _is_plural(served: ServedResource, word: str) -> bool:
-    return served.resource.plural == word
-
-
-def _is_singular(served: ServedResource, word: str) -> bool:
-    return word in {served.singular, served.resource.kind.lower()}
-
-
-def _is_short(served: ServedResource, word: str) -> bool:
-    return word in served.short_names
 
 
 def _preferred(catalogue: Sequence[ServedResource]) -> Iterable[ServedResource]:

@@ -180,7 +180,7 @@ class ApiSession:
         return document
 
     async def catalogue(self) -> tuple[ServedResource, ...]:
-        """Every resource that the server serves; read once."""
+        """Every resource that the server serves."""
         bodies = [(await self.client.ask(discovery_plan(path))).body for path in discovery.PATHS]
         return tuple(served for body in bodies for served in discovery.read_catalogue(body))
 

@@ -19,7 +19,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import Pod, Secret
 from pykubelet.api.pods import AnyContainer, PodUid, is_restartable_init_container
 from pykubelet.api.times import format_duration
-from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, container_reference, format_pod, pod_reference
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, container_reference, format_pod, reference_to
 from pykubelet.kubelet.images.image_manager import EMPTY_KEYRING, DockerKeyring, keyring_of
 from pykubelet.kubelet.kuberuntime.container import ContainerStarter, RuntimeHelper, SandboxContext
 from pykubelet.kubelet.kuberuntime.container_gc import ContainerRemover
@@ -121,7 +121,7 @@ class PodActionsExecutor:
         """The result of each step, in order; a failed step may prevent later ones."""
         if actions.create_sandbox and actions.sandbox_id:
             message = "Pod sandbox changed, it will be killed and re-created."
-            self._events.event(pod_reference(pod), NORMAL, "SandboxChanged", message)
+            self._events.event(reference_to(pod), NORMAL, "SandboxChanged", message)
         results = [*await self._kill(pod, observed, actions)]
         if any(step.reason for step in results):
             return tuple(results)
@@ -251,7 +251,7 @@ class SandboxCreator:
         raise RuntimeFailure("the runtime does not report the sandbox that it created")
 
     def _fail(self, pod: Pod, reason: str, message: str, failure: RuntimeFailure) -> NoReturn:
-        self._events.event(pod_reference(pod), WARNING, reason, message)
+        self._events.event(reference_to(pod), WARNING, reason, message)
         raise failure
 
 

@@ -11,7 +11,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import ExecAction, HTTPGetAction, LifecycleHandler, Pod
 from pykubelet.api.pods import AnyContainer, PodUid
-from pykubelet.client.recorder import WARNING, EventRecorder, format_pod, pod_reference
+from pykubelet.client.recorder import WARNING, EventRecorder, format_pod, reference_to
 from pykubelet.httpserver.http_client import HttpFailure, HttpGetter, as_plain_http, http_get_request
 from pykubelet.runtimes.protocol import Commands, Runtime, RuntimeFailure
 
@@ -78,7 +78,7 @@ class HandlerRunner:
             message = (
                 f"request to HTTPS lifecycle hook {request.host_port} got HTTP response, retry with HTTP succeeded"
             )
-            self._events.event(pod_reference(pod), WARNING, "LifecycleHTTPFallback", message)
+            self._events.event(reference_to(pod), WARNING, "LifecycleHTTPFallback", message)
 
     async def _ip_of(self, pod: Pod) -> str:
         observed = await self._runtime.inspect(PodUid(pod.metadata.uid))
