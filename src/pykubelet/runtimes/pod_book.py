@@ -50,7 +50,6 @@ class PodBook:
         self._hints = ChangeHints()
 
     def pods(self) -> list[RuntimePod]:
-        """All pods of the runtime."""
         return [entry.value() for entry in self._entries.values()]
 
     def inspect(self, uid: PodUid) -> RuntimePod | None:
@@ -113,11 +112,9 @@ class PodBook:
         return [one for one in containers if id in {one.id, one.sandbox_id} and one.state == ContainerState.RUNNING]
 
     def note_start(self, container_id: str) -> None:
-        """Record the start of a container."""
         self._change(container_id, state=ContainerState.RUNNING, started_at=self._clock.now())
 
     def note_exit(self, container_id: str, exit_code: int, reason: str = "", message: str = "") -> None:
-        """Record the end of a container."""
         self._change(
             container_id,
             state=ContainerState.EXITED,

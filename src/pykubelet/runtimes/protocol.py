@@ -282,16 +282,12 @@ class ExecSession(Protocol):
         """The exit code, once the command has ended; its output may still be unread."""
 
 
-class PortForwardConnection(Protocol):
-    """A connection to a port of a pod."""
+@dataclass(frozen=True, slots=True)
+class PortForwardConnection:
+    """A connection to a port of a pod: the bytes from it, and to it."""
 
-    @property
-    def reader(self) -> ByteReader:
-        """The bytes from the pod."""
-
-    @property
-    def writer(self) -> ByteWriter:
-        """The bytes to the pod."""
+    reader: ByteReader
+    writer: ByteWriter
 
 
 class Streams(Protocol):

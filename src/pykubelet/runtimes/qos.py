@@ -1,4 +1,4 @@
-"""Converts requests, limits and the QoS class to kernel values: oom_score_adj, CPU shares, weight and quota.
+"""Converts requests, limits and QoS class to kernel values: oom_score_adj, CPU shares and quota.
 
 Upstream: pkg/kubelet/qos/policy.go, pkg/kubelet/qos/helpers.go, pkg/kubelet/cm/helpers_linux.go
 """

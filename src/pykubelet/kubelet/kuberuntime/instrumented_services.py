@@ -68,7 +68,6 @@ class RuntimeOperationMetrics:
             self._took.setdefault(operation, Histogram(_BOUNDS)).observe(self._clock.monotonic() - began)
 
     def pulled(self, size_bytes: int, seconds: float) -> None:
-        """Record the pull of one image."""
         self._pulls.setdefault(image_size_bucket(size_bytes), Histogram(_PULL_BOUNDS)).observe(seconds)
 
     def collect(self) -> "Iterator[Metric]":

@@ -83,7 +83,6 @@ class KubeRuntimeManager:
         return await self._killer.kill_pod(pod, observed, grace_seconds=grace_seconds)
 
     async def inspect(self, uid: PodUid) -> RuntimePod | None:
-        """What the runtime has of a pod now."""
         return await self._runtime.inspect(uid)
 
     async def prune(self, observed: RuntimePod) -> None:
@@ -340,7 +339,6 @@ class ContainerStartMetrics:
         self._pods += 1
 
     def observe(self, pod: Pod, results: Iterable[SyncResult]) -> None:
-        """Count the results of one sync of a pod."""
         for step in results:
             if step.action is SyncAction.CREATE_SANDBOX and step.reason:
                 self._failed_pods += 1

@@ -1,4 +1,4 @@
-"""Decides the next step of a pod: compares its spec with what the runtime has of it.
+"""Decides the next step of a pod: compares its spec with its state at the runtime.
 
 `compute_pod_actions` takes the pod, the runtime's view and the probe results, and returns one `PodActions`. It says what
 to do next, not everything that has to be done: each change of the pod leads here again. `SyncResult` is the outcome of
@@ -15,8 +15,8 @@ from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 
-from pykubelet.api.field_errors import go_json, go_quote
-from pykubelet.api.generated.core import Container, EphemeralContainer, Pod, Probe
+from pykubelet.api.field_errors import aggregate_messages, go_json, go_quote
+from pykubelet.api.generated.core import Container, EphemeralContainer, Pod
 from pykubelet.api.pods import AnyContainer, is_restartable_init_container
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod
 
@@ -61,7 +61,7 @@ class ContainerToKill:
 class PodActions:
     """The next step of a pod. Kills come before starts.
 
-    `kill_pod` kills everything of the pod; a new sandbox is made only if `create_sandbox` says so. `sandbox_id` is the
+    `kill_pod` kills everything of the pod; `create_sandbox` then creates a new sandbox. `sandbox_id` is the
     existing sandbox (empty if it cannot be kept), `attempt` the number of the sandbox to use.
     """
 
@@ -369,15 +369,10 @@ def kill_grace_seconds(pod: Pod, container: AnyContainer, reason: KillReason) ->
     of_pod = pod.spec.termination_grace_period_seconds
     if of_pod is None:
         return MINIMUM_GRACE_SECONDS
-    probe = _failed_probe(container, reason)
+    probes = {KillReason.LIVENESS_PROBE: container.liveness_probe, KillReason.STARTUP_PROBE: container.startup_probe}
+    probe = probes.get(reason)
     of_probe = probe.termination_grace_period_seconds if probe is not None else None
     return of_probe if of_probe is not None else of_pod
-
-
-def _failed_probe(container: AnyContainer, reason: KillReason) -> Probe | None:
-    if reason == KillReason.LIVENESS_PROBE:
-        return container.liveness_probe
-    return container.startup_probe if reason == KillReason.STARTUP_PROBE else None
 
 
 def container_hash(container: AnyContainer) -> str:
@@ -440,12 +435,12 @@ def failed_result(action: SyncAction, target: str, failure: RuntimeFailure) -> S
 
 def error_text(results: Iterable[SyncResult]) -> str:
     """All errors in one line; empty if every step succeeded."""
-    texts = dict.fromkeys(
+    texts = [
         f"failed to {go_quote(step.action)} for {go_quote(step.target)} with {step.reason}: {go_quote(step.message)}"
         for step in results
         if step.reason
-    )
-    return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
+    ]
+    return aggregate_messages(texts) if texts else ""
 
 
 def retry_at(results: Iterable[SyncResult]) -> datetime | None:

@@ -67,7 +67,6 @@ class TerminationOrdering:
             log.info("container stopped before its turn: grace period is over", container=name)
 
     def record_end(self, name: str) -> None:
-        """Record that a container has ended."""
         if name in self.ended:
             self.ended[name].set()
 

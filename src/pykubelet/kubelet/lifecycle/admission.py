@@ -209,7 +209,6 @@ class PodAdmission:
 
 
 def _preempted(generation: int, status: PodStatus) -> PodStatus:
-    """The status of a preempted pod."""
     others = tuple(one for one in status.conditions if one.type != "DisruptionTarget")
     condition = PodCondition(
         type="DisruptionTarget",

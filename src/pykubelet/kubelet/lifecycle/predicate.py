@@ -77,7 +77,6 @@ class PodAdmitResult(Struct, frozen=True):
 
     @property
     def admitted(self) -> bool:
-        """Whether the pod was admitted."""
         return not self.reason
 
 
@@ -158,7 +157,6 @@ class AllocatedResources:
         self._ports: dict[tuple[str, int], Counter[str]] = {}
 
     def put(self, pod: Pod) -> None:
-        """Add or update a pod."""
         uid = PodUid(pod.metadata.uid)
         self.drop(uid)
         share = _Share(pod, tuple(pod_requests(pod).items()), host_ports(pod))
@@ -290,7 +288,6 @@ class InsufficientResource(Struct, frozen=True):
 
     @property
     def missing(self) -> int:
-        """How much has to be freed."""
         return self.requested - (self.capacity - self.used)
 
     def refusal(self) -> PodAdmitResult:
@@ -338,21 +335,13 @@ def _node(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:
         )
     if pod.spec.os is not None and pod.spec.os.name != view.operating_system:
         return PodAdmitResult("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
-    if _wants_strict_groups(pod) and not _has_strict_groups(view.node):
+    context, features = pod.spec.security_context, view.node.status.features
+    is_strict = context is not None and context.supplemental_groups_policy == "Strict"
+    if is_strict and not (features is not None and features.supplemental_groups_policy):
         return PodAdmitResult(
             "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"
         )
     return _fit(pod, view.node, view.occupancy)
-
-
-def _wants_strict_groups(pod: Pod) -> bool:
-    context = pod.spec.security_context
-    return context is not None and context.supplemental_groups_policy == "Strict"
-
-
-def _has_strict_groups(node: Node) -> bool:
-    features = node.status.features
-    return features is not None and bool(features.supplemental_groups_policy)
 
 
 def _fit(pod: Pod, node: Node, occupancy: AllocatedResources) -> PodAdmitResult:

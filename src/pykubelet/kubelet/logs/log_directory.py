@@ -66,11 +66,9 @@ class LogDirectory:
         self._root, self._links = root, links
 
     def of_pod(self, pod: PodNames) -> str:
-        """The directory with all logs of a pod."""
         return f"{self._root}/{pod.namespace}_{pod.name}_{pod.uid}"
 
     def path(self, pod: PodNames, container: str, attempt: int) -> str:
-        """The path of a container's log."""
         return f"{self.of_pod(pod)}/{container}/{attempt}.log"
 
     def container_path(self, pod: Pod, container: RuntimeContainer) -> str:

@@ -347,7 +347,6 @@ class RelistMetrics:
         self._last_seen: datetime | None = None
 
     def began(self, monotonic: float) -> None:
-        """Record the start of a relist."""
         if self._began is not None:
             self._between.observe(monotonic - self._began)
         self._began = monotonic

@@ -26,15 +26,14 @@ from pykubelet.runtimes.protocol import ChangeHints, RuntimeFailure
 
 log = get_logger(__name__)
 
-# containerd's status of a cancelled start; the message depends on how far the start had come.
-_START_ERROR, _GIVEN_UP = "StartError", ("context canceled", "signal: killed")
+# containerd's messages for a cancelled start; they depend on how far the start had come.
+_CANCELLED_START = ("context canceled", "signal: killed")
 # containerd needs up to two seconds to undo a start; until then it refuses to remove the container.
 _TRIES, _PAUSE_SECONDS = 50, 0.1
 _NOT_RUNNING = {cri.CONTAINER_CREATED, cri.CONTAINER_EXITED}
 _PERIOD_SECONDS = 5.0
 # A runtime that restarts has this long before it is reported as down.
 _PATIENCE_SECONDS = 30.0
-_CONTAINERD = "containerd"
 # A runtime without events answers Unimplemented at once.
 _NO_EVENTS_SECONDS = 0.3
 
@@ -100,7 +99,7 @@ async def open_cri(settings: CriSettings) -> AsyncIterator[OpenCri]:
                 runtime=CriRuntime(
                     channel=channel, inspector=inspector, images=images, hints=hints, operations=operations, host=host
                 ),
-                has_changes=version.runtime_name == _CONTAINERD or not await _has_no_events(feed),
+                has_changes=version.runtime_name == "containerd" or not await _has_no_events(feed),
                 images=images,
                 streams=CriStreams(channel=channel, inspector=inspector),
                 usages=CriUsages(channel),
@@ -190,7 +189,7 @@ async def remove_unstarted(channel: CriChannel) -> None:
 
 
 async def _remove_if_unstarted(channel: CriChannel, id: str) -> bool:
-    """Removes a container that was never started; whether that is done or not necessary."""
+    """Removes a container if it was never started; False if the runtime refuses to remove it now."""
     try:
         status = (await channel.call(cri.ContainerStatusRequest(container_id=id), cri.ContainerStatusResponse)).status
         if not is_unstarted(status):
@@ -214,5 +213,5 @@ def _remove_log(log_file: Path) -> None:
 
 def is_unstarted(status: cri.ContainerStatus) -> bool:
     """Whether a container was only created, or its start was cancelled."""
-    is_given_up = status.reason == _START_ERROR and any(words in status.message for words in _GIVEN_UP)
-    return status.state == cri.CONTAINER_CREATED or is_given_up
+    was_cancelled = status.reason == "StartError" and any(text in status.message for text in _CANCELLED_START)
+    return status.state == cri.CONTAINER_CREATED or was_cancelled

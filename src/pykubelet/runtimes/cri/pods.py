@@ -39,7 +39,6 @@ class CriListing:
     sandboxes: Sequence[cri.PodSandbox]
 
     def of_pod(self, uid: PodUid) -> "CriListing":
-        """The part of one pod."""
         return CriListing(
             [one for one in self.containers if one.labels.get(POD_UID) == uid],
             [one for one in self.sandboxes if one.labels.get(POD_UID) == uid],
@@ -63,11 +62,9 @@ class SharedListings:
         self._next = _ListingRound()
 
     async def everything(self) -> CriListing:
-        """All containers and sandboxes."""
         return await self._list(None)
 
     async def of_pod(self, uid: PodUid) -> CriListing:
-        """The containers and sandboxes of a pod."""
         return (await self._list(uid)).of_pod(uid)
 
     async def _list(self, uid: PodUid | None) -> CriListing:
@@ -116,7 +113,6 @@ class CriPodInspector:
         self._sandbox_ids: set[str] = set()
 
     async def everything(self) -> Sequence[RuntimePod]:
-        """All pods of the runtime."""
         # The list may lack what is created meanwhile.
         before = set(self._owners)
         listed = await self._listings.everything()
@@ -184,7 +180,6 @@ class CriPodInspector:
         return status
 
     def record_created(self, id: str, uid: PodUid, *, is_sandbox: bool) -> None:
-        """Record the pod of a container or sandbox."""
         self._owners[id] = uid
         if is_sandbox:
             self._sandbox_ids.add(id)
@@ -231,9 +226,7 @@ class CriPodInspector:
         if known is not None and known[0] == listed.state:
             return known[1]
         status = await self.container_status(listed.id)
-        if status is None:
-            return None
-        return self._cache_container(status, listed.pod_sandbox_id)
+        return self._cache_container(status, listed.pod_sandbox_id) if status is not None else None
 
     def _cache_container(self, status: cri.ContainerStatus, sandbox_id: str) -> RuntimeContainer:
         found = runtime_container(status, sandbox_id)

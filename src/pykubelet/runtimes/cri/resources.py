@@ -84,7 +84,6 @@ def _huge_pages(limits: Quantities, host: CriHost) -> list[cri.HugepageLimit]:
 
 
 def _pod_level(pod: Pod, side: str) -> Quantities:
-    """The pod-level requests or limits."""
     given = getattr(pod.spec.resources, side, {})
     return {name: quantity for name, quantity in _quantities(given).items() if is_pod_level(name)}
 

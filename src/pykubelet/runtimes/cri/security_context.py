@@ -19,18 +19,9 @@ from pykubelet.runtimes.protocol import RuntimeFailure
 
 _NO_POD_CONTEXT, _NO_CONTEXT = PodSecurityContext(), SecurityContext()
 _MASKED = (
-    "/proc/asound",
-    "/proc/acpi",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
+    *("/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi"),
+    *("/sys/firmware", "/sys/devices/virtual/powercap"),
 )
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 # The older field, for runtimes that do not know profile types.

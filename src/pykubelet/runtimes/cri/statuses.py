@@ -68,7 +68,6 @@ def created_container(listed: cri.Container) -> RuntimeContainer:
 
 
 def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> RuntimeContainer:
-    """Converts the status of a container."""
     has_ended = status.state == cri.CONTAINER_EXITED
     finished_at = from_nanoseconds(status.finished_at) if has_ended and status.finished_at > 0 else None
     started_at = from_nanoseconds(status.started_at) if status.started_at > 0 else None

@@ -21,12 +21,11 @@ from pykubelet.httpserver.spdy.connection import SpdyConnection, SpdyStream
 from pykubelet.runtimes.cri.channel import CriChannel
 from pykubelet.runtimes.cri.configs import TTY
 from pykubelet.runtimes.cri.pods import CriPodInspector
-from pykubelet.runtimes.protocol import ByteReader, ByteWriter, RuntimeFailure
+from pykubelet.runtimes.protocol import ByteReader, ByteWriter, PortForwardConnection, RuntimeFailure
 
 COMMAND_PROTOCOL = "v4.channel.k8s.io"
 PORT_PROTOCOL = "portforward.k8s.io"
 HEAD_END = b"\r\n\r\n"
-_SWITCHED = "101"
 _READ_BYTES = 64 * 1024
 # The server is local; without an answer in this time it hangs.
 _ANSWER_SECONDS = 30.0
@@ -70,14 +69,15 @@ class CriStreams:
             yield session
 
     @asynccontextmanager
-    async def connect(self, sandbox_id: str, port: int) -> AsyncIterator["CriConnection"]:
+    async def connect(self, sandbox_id: str, port: int) -> AsyncIterator[PortForwardConnection]:
         request = cri.PortForwardRequest(pod_sandbox_id=sandbox_id, port=[port])
         url = (await self._channel.call(request, cri.PortForwardResponse)).url
         async with spdy_connection(url, PORT_PROTOCOL) as connection:
             headers = {"port": str(port), "requestid": "0"}
             errors = await connection.open({"streamtype": "error", **headers})
             await errors.finish()
-            yield CriConnection(await connection.open({"streamtype": "data", **headers}), errors)
+            data = await connection.open({"streamtype": "data", **headers})
+            yield PortForwardConnection(_PortReader(data, errors), _StreamWriter(data))
 
 
 @asynccontextmanager
@@ -133,14 +133,6 @@ class CriSession:
                 await self._sizes.write(json.dumps({"Width": columns, "Height": rows}).encode() + b"\n")
 
 
-class CriConnection:
-    """A PortForwardConnection over SPDY streams."""
-
-    def __init__(self, data: SpdyStream, errors: SpdyStream) -> None:
-        self.reader: ByteReader = _PortReader(data, errors)
-        self.writer: ByteWriter = _StreamWriter(data)
-
-
 class _PortReader:
     """Reads from a port; at the end of the data, raises the error of a failed connection."""
 
@@ -179,7 +171,7 @@ async def _whole(stream: SpdyStream) -> bytes:
 def upgrade_request(url: str, protocol: str) -> bytes:
     """The HTTP request that upgrades to SPDY; it has no body."""
     parts = urlsplit(url)
-    target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     lines = (
         f"POST {target} HTTP/1.1",
         f"Host: {parts.netloc}",
@@ -195,7 +187,7 @@ def upgrade_refusal(head: bytes, protocol: str) -> str:
     """Why the server refuses the upgrade or the protocol; empty if it accepts."""
     first, *lines = head.decode("latin-1").split("\r\n")
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    if first.split(" ")[1:2] != [_SWITCHED]:
+    if first.split(" ")[1:2] != ["101"]:
         return f"unable to upgrade connection: {first}"
     if fields.get("upgrade", "").upper() != "SPDY/3.1":
         return "unable to upgrade: missing upgrade headers in response"

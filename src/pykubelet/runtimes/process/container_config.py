@@ -22,7 +22,6 @@ from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_ROOT, NO_NAME
 from pykubelet.runtimes.process.state import (
     ContainerConfig,
     ContainerRecord,
-    MountConfig,
     ProcessPodRecord,
     ProcessUser,
     SandboxRecord,
@@ -223,7 +222,7 @@ def _environment(request: ContainerRequest, hostname: str, account: Account | No
     return {**always, **dict(request.environment)}
 
 
-def mounts_of(request: ContainerRequest, way: str) -> tuple[MountConfig, ...]:
+def mounts_of(request: ContainerRequest, way: str) -> tuple[Mount, ...]:
     """The mounts of a container; RuntimeFailure if one is not possible."""
     for mount in request.mounts:
         if mount.propagation == "Bidirectional" or (mount.propagation != "None" and way == BY_BUBBLEWRAP):
@@ -231,15 +230,7 @@ def mounts_of(request: ContainerRequest, way: str) -> tuple[MountConfig, ...]:
     if way == NO_NAMESPACE:
         _check_without_namespace(request)
         return ()
-    return tuple(
-        MountConfig(
-            host_path=mount.host_path,
-            container_path=mount.container_path,
-            read_only=mount.read_only,
-            propagation=mount.propagation,
-        )
-        for mount in request.mounts
-    )
+    return request.mounts
 
 
 def _check_without_namespace(request: ContainerRequest) -> None:

@@ -36,7 +36,6 @@ class ContainerEntry:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def value(self) -> RuntimeContainer:
-        """The container as the Runtime reports it."""
         return runtime_container(self.facts, self.state, self.exit)
 
     @property
@@ -55,7 +54,6 @@ class PodEntry:
     cached: RuntimePod | None = None
 
     def in_sandbox(self, sandbox_id: str) -> list[ContainerEntry]:
-        """The containers of one sandbox."""
         return [one for one in self.containers if one.facts.sandbox_id == sandbox_id]
 
     def supervisors(self) -> list[int]:
@@ -64,7 +62,6 @@ class PodEntry:
         return [state.supervisor.pid for state in states if state is not None and state.supervisor is not None]
 
     def sandbox(self, sandbox_id: str) -> SandboxRecord | None:
-        """A sandbox by id."""
         return next((one for one in self.sandboxes if one.id == sandbox_id), None)
 
 
@@ -78,7 +75,6 @@ class ProcessPods:
         """The pod of each sandbox and container id."""
 
     def pods(self) -> Iterator[RuntimePod]:
-        """All pods as the Runtime reports them."""
         return (self._value(pod) for pod in self._pods.values())
 
     def supervisors(self) -> dict[str, ProcessIdentity]:
@@ -87,7 +83,6 @@ class ProcessPods:
         return {id: state.supervisor for id, state in started if state is not None and state.supervisor is not None}
 
     def pod(self, uid: PodUid) -> RuntimePod | None:
-        """One pod as the Runtime reports it."""
         pod = self._pods.get(uid)
         return self._value(pod) if pod is not None else None
 
@@ -104,7 +99,6 @@ class ProcessPods:
         self._owners[record.id] = pod, None
 
     def put_container(self, entry: ContainerEntry) -> None:
-        """Add a new container."""
         pod = self._pods.setdefault(entry.facts.pod.uid, PodEntry(entry.facts.pod))
         pod.containers.insert(0, entry)
         pod.containers.sort(key=lambda one: (one.facts.created_at, one.facts.attempt), reverse=True)

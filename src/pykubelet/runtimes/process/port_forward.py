@@ -8,13 +8,12 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from pykubelet.httpserver.http_client import dial_failure
 from pykubelet.runtimes.process.stats import members, read_processes
-from pykubelet.runtimes.protocol import RuntimeFailure
+from pykubelet.runtimes.protocol import PortForwardConnection, RuntimeFailure
 
 _BLOCK_BYTES = 64 * 1024
 _PROC = Path("/proc")
@@ -97,22 +96,14 @@ class _PortWriter:
                 self._writer.write_eof()
 
 
-@dataclass(frozen=True, slots=True)
-class LocalConnection:
-    """A connection to a port of the machine."""
-
-    reader: _LocalPortReader
-    writer: _PortWriter
-
-
 @asynccontextmanager
 async def open_local_port(
     port: int, addresses: Callable[[], Awaitable[Sequence[str]]]
-) -> AsyncIterator[LocalConnection]:
+) -> AsyncIterator[PortForwardConnection]:
     """Connects to a port at an address where the pod listens; RuntimeFailure if there is none."""
     reader, writer = await _opened(port, await addresses())
     try:
-        yield LocalConnection(_LocalPortReader(reader), _PortWriter(writer))
+        yield PortForwardConnection(_LocalPortReader(reader), _PortWriter(writer))
     finally:
         writer.close()
         with suppress(OSError):

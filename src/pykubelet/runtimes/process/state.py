@@ -23,7 +23,7 @@ from pykubelet.api.pods import PodUid
 from pykubelet.api.times import from_nanoseconds
 from pykubelet.runtimes.process.shim.processes import ProcessIdentity, remove_cgroups
 from pykubelet.runtimes.process.shim.wire import create_file, replace_file
-from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, Sandbox
+from pykubelet.runtimes.protocol import ContainerState, Mount, RuntimeContainer, Sandbox
 
 log = get_logger(__name__)
 
@@ -89,15 +89,6 @@ class ProcessUser(Struct, frozen=True, gc=False, kw_only=True):
     groups: tuple[int, ...] = ()
 
 
-class MountConfig(Struct, frozen=True, gc=False, kw_only=True):
-    """A file or directory of the machine that is mounted at a path of the container."""
-
-    host_path: str
-    container_path: str
-    read_only: bool
-    propagation: str
-
-
 class ControlGroup(Struct, frozen=True, gc=False, kw_only=True):
     """A cgroup to create for a container, with its limits."""
 
@@ -116,7 +107,7 @@ class ContainerConfig(Struct, frozen=True, gc=False, kw_only=True):
     """None to keep the kubelet's user."""
     way: str
     """How the container gets its mount namespace: see `shim/view.py`."""
-    mounts: tuple[MountConfig, ...]
+    mounts: tuple[Mount, ...]
     read_only_root: bool
     hostname: str
     log_path: str
@@ -220,13 +211,11 @@ class StateFolders:
             raise StateFoldersInUse(error.errno, "another kubelet uses this folder", str(self._lock_path)) from error
 
     def close(self) -> None:
-        """Release the lock on the folders."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def container(self, container_id: str) -> Path:
-        """The folder of a container."""
         return self._containers / container_id
 
     def sandboxes(self) -> Iterator[SandboxRecord]:
@@ -250,13 +239,11 @@ class StateFolders:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def write_sandbox(self, record: SandboxRecord) -> None:
-        """Store a new or changed sandbox."""
         folder = self._sandboxes / record.id
         folder.mkdir(_MODE, exist_ok=True)
         replace_file(str(folder / _SANDBOX), msgspec.json.encode(record))
 
     def write_container(self, config: ContainerConfig) -> None:
-        """Store a new container."""
         folder = self.container(config.facts.id)
         folder.mkdir(_MODE)
         replace_file(str(folder / _CONFIG), msgspec.json.encode(config))

@@ -41,7 +41,6 @@ class ResidentMemory(NamedTuple):
 
 
 def parse_process(stat: str) -> ProcessStat:
-    """Parses the content of /proc/PID/stat."""
     # The name is in parentheses and may contain parentheses.
     fields = stat.rpartition(")")[2].split()
     user, system, children_user, children_system = map(int, fields[11:15])
@@ -60,7 +59,6 @@ def read_processes(proc: Path) -> dict[int, ProcessStat]:
 
 
 def parse_resident(statm: str, page_bytes: int) -> ResidentMemory:
-    """Parses the content of /proc/PID/statm."""
     resident, shared = map(int, statm.split()[1:3])
     return ResidentMemory(resident * page_bytes, shared * page_bytes)
 
@@ -126,7 +124,6 @@ def combined(group: ContainerResourceUsage, processes: ContainerResourceUsage | 
 
 
 def is_whole(usage: ContainerResourceUsage) -> bool:
-    """Whether both CPU and memory are known."""
     return usage.cpu_nanoseconds is not None and usage.memory_bytes is not None
 
 

@@ -82,7 +82,6 @@ class Behaviour(Struct, frozen=True, gc=False, kw_only=True, rename="camel", for
     processes: int = 1
 
     def run_of(self, attempt: int) -> ContainerRun:
-        """The run of this attempt."""
         return self.runs[min(attempt, len(self.runs) - 1)] if self.runs else FOREVER
 
 
@@ -353,7 +352,6 @@ class SimImages:
         return FileSystem(device=0, capacity_bytes=self._disk_bytes, available_bytes=max(self._disk_bytes - used, 0))
 
     def script(self, name: str, behaviour: ImageBehaviour) -> None:
-        """Set the script of an image."""
         self._scripts[name] = behaviour
 
     def _script(self, name: str) -> ImageBehaviour:

@@ -49,7 +49,6 @@ class ShimExec:
         return True
 
     def end(self, exit_code: int) -> None:
-        """Report the end of the program."""
         self.settle()
         os.close(self.failures)
         self._answer({"exit_code": exit_code})

@@ -101,7 +101,6 @@ class Stdio:
         return True
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the size of the terminal."""
         if self.is_terminal and self._input is not None:
             with suppress(OSError):
                 fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -177,7 +176,6 @@ class ContainerLogFile:
         self._file = file
 
     def take(self, stream: str, output: bytes) -> None:
-        """Add output of a stream."""
         output = self._unfinished.pop(stream, b"") + output
         end = output.rfind(b"\n") + 1
         # An incomplete line is written in pieces of the maximum size only.
@@ -211,7 +209,6 @@ class AttachedOutput:
             os.set_blocking(file, False)
 
     def show(self, stream: str, output: bytes) -> None:
-        """Send output of a stream."""
         file = self._files.get(stream)
         if file is None:
             return

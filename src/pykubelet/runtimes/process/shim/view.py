@@ -54,11 +54,9 @@ class HostFiles:
         return FOLDER if stat.S_ISDIR(mode) else FILE
 
     def names(self, path: str) -> Sequence[str]:
-        """The names in a directory."""
         return sorted(os.listdir(path))
 
     def link(self, path: str) -> str:
-        """The target of a link."""
         return os.readlink(path)
 
 

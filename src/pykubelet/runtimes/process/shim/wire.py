@@ -27,7 +27,6 @@ class MessageTooLong(ValueError):
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """Encodes a message as a packet."""
     packet = json.dumps(message).encode()
     if len(packet) > MAX_BYTES:
         raise MessageTooLong(f"a message of {len(packet)} bytes is too long")
@@ -35,7 +34,6 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def send(connection: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
-    """Sends a message with open files."""
     packet = encode(message)
     if files:
         socket.send_fds(connection, [packet], list(files))

@@ -27,7 +27,7 @@ from pykubelet.kubelet.server.streaming.session import (
     carry_connection,
 )
 from pykubelet.kubelet.server.streaming.wsstream import ChannelProtocol, MessageBytes
-from pykubelet.runtimes.protocol import RuntimeFailure
+from pykubelet.runtimes.protocol import PortForwardConnection, RuntimeFailure
 from pykubelet.testing.virtual_time import VirtualTimeLoop
 
 V5 = StreamProtocol(Carrier.CHANNELS, ChannelProtocol.V5)
@@ -204,25 +204,18 @@ async def test_input_of_a_container_stays_open_for_the_next_caller() -> None:
     assert (program.stdin.data, program_ends.when()) == (b"hi", 5)
 
 
-class Port:
-    """A port of a pod. Connection."""
-
-    def __init__(self) -> None:
-        self.reader, self.writer = BytePipe(), Written()
-
-
 async def test_connection_ends_with_the_pods_side() -> None:
     """The caller's end closes only its half."""
-    port, out = Port(), Written()
+    reader, writer, out = BytePipe(), Written(), Written()
 
     async def answer() -> None:
-        await port.writer.closed.wait()
-        await port.reader.feed(b"answer to " + port.writer.data)
-        port.reader.end()
+        await writer.closed.wait()
+        await reader.feed(b"answer to " + writer.data)
+        reader.end()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(answer())
-        await carry_connection(port, await all_of(b"question"), out)
+        await carry_connection(PortForwardConnection(reader, writer), await all_of(b"question"), out)
     assert out.data == b"answer to question"
 
 
