@@ -10,7 +10,7 @@ import termios
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure
+from pykubelet.runtimes.protocol import CommandResult, PortForwardConnection, RuntimeFailure
 
 
 class PipeReader:
@@ -75,13 +75,6 @@ class ProcessSession:
         return code if code >= 0 else 128 - code
 
 
-class PortConnection:
-    """A connection. Connection."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = SocketReader(reader), PipeWriter(writer)
-
-
 class SocketReader(PipeReader):
     """What a port says; that it broke off is no end like any other."""
 
@@ -126,13 +119,13 @@ class ProcessStreams:
         yield ProcessSession(process, PipeWriter(process.stdin) if stdin else None, PipeReader(process.stdout))
 
     @asynccontextmanager
-    async def connect(self, sandbox_id: str, port: int) -> AsyncIterator[PortConnection]:
+    async def connect(self, sandbox_id: str, port: int) -> AsyncIterator[PortForwardConnection]:
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError as error:
             raise RuntimeFailure(f"failed to connect to localhost:{port}: {error.strerror}") from error
         try:
-            yield PortConnection(reader, writer)
+            yield PortForwardConnection(SocketReader(reader), PipeWriter(writer))
         finally:
             writer.close()
 
