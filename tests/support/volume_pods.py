@@ -1,10 +1,12 @@
 """Pods with volumes, written as manifests have them."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pykubelet.api.generated.core import Container, Pod, Service
 from pykubelet.api.serializer import from_document
+from pykubelet.kubelet.volumemanager.pod_dirs import PodDir
 
 UID = "12345678-1234-1234-1234-123456789012"
 
@@ -18,6 +20,11 @@ def pod_with(*volumes: Mapping[str, Any], containers: Sequence[Mapping[str, Any]
         "spec": {"containers": list(listed), "volumes": list(volumes), "enableServiceLinks": True, **spec},
     }
     return from_document(document, Pod)
+
+
+def volume_paths(directory: PodDir) -> list[str]:
+    """The paths of the volumes that a pod has on disk."""
+    return sorted(map(str, Path(directory.volumes).glob("*/*")))
 
 
 def container(**fields: Any) -> Container:

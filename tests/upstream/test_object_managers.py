@@ -10,12 +10,16 @@ from pykubelet.api import schema, serializer
 from pykubelet.api.errors import ApiError, Expired, InternalError, NotFound
 from pykubelet.api.generated.core import LocalObjectReference, Node, Pod, Secret
 from pykubelet.api.scheme import SECRETS
-from pykubelet.kubelet.objectcache.secret_and_configmap_manager import (
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import SecretManager
+from pykubelet.kubelet.objectcache.store import (
     CacheOptions,
     ChangeDetectionStrategy,
-    SecretManager,
+    NotRegistered,
+    ObjectKey,
+    ObjectSource,
+    TtlStore,
+    node_ttl,
 )
-from pykubelet.kubelet.objectcache.store import NotRegistered, ObjectKey, ObjectSource, TtlStore, node_ttl
 from pykubelet.testing.build import node, pod, secret
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import ManualClock

@@ -10,15 +10,19 @@ from pykubelet.api import serializer
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import Pod
 from pykubelet.kubelet.objectcache.secret_and_configmap_manager import (
-    CacheOptions,
-    ChangeDetectionStrategy,
     ConfigMapManager,
     Registration,
     SecretManager,
     config_map_names,
     secret_names,
 )
-from pykubelet.kubelet.objectcache.store import NotRegistered, ObjectKey, ObjectStore
+from pykubelet.kubelet.objectcache.store import (
+    CacheOptions,
+    ChangeDetectionStrategy,
+    NotRegistered,
+    ObjectKey,
+    ObjectStore,
+)
 from pykubelet.testing.build import pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import ManualClock

@@ -12,8 +12,8 @@ from pykubelet.api.errors import Forbidden, NotFound, NotReached
 from pykubelet.api.generated.core import Secret
 from pykubelet.api.scheme import SECRETS
 from pykubelet.client.interface import EVERYTHING, Selection
-from pykubelet.kubelet.objectcache.store import NotRegistered, NotSynced, ObjectKey, ObjectSource
-from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, WatchStore
+from pykubelet.kubelet.objectcache.store import CacheOptions, NotRegistered, NotSynced, ObjectKey, ObjectSource
+from pykubelet.kubelet.objectcache.watch_based_manager import WatchStore
 from pykubelet.testing.build import secret
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -59,7 +59,7 @@ class ClusterApi(MemoryApi):
 
 
 def store_on(api: ClusterApi, *, max_idle_seconds: float = 300, single: bool = True) -> WatchStore[Secret]:
-    options = WatchOptions(max_idle_seconds=max_idle_seconds, single_object_watches=single)
+    options = CacheOptions(sync_frequency_seconds=max_idle_seconds / 5, single_object_watches=single)
     return WatchStore(source=ObjectSource(api, SECRETS, VirtualClock()), changed=lambda _: None, options=options)
 
 

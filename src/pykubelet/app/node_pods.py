@@ -16,12 +16,8 @@ from pykubelet.kubelet.nodestatus.lease import NodeLease
 from pykubelet.kubelet.nodestatus.node_status import NodeHealth, NodeStatusReporter, NodeStatusSources, OwnNode
 from pykubelet.kubelet.nodestatus.setters import NodeStatusInputs, initial_node
 from pykubelet.kubelet.objectcache.pod_objects import PodObjects, RuntimeClasses, ServiceList
-from pykubelet.kubelet.objectcache.secret_and_configmap_manager import (
-    CacheOptions,
-    ConfigMapManager,
-    PodReferences,
-    SecretManager,
-)
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, PodReferences, SecretManager
+from pykubelet.kubelet.objectcache.store import CacheOptions
 from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_startup_latency_tracker import PodStartupLatencyTracker

@@ -10,7 +10,7 @@ Upstream: pkg/kubelet/kubelet_pods.go, pkg/kubelet/envvars/envvars.go
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pykubelet.api.generated.core import (
     ConfigMapKeySelector,
@@ -29,9 +29,9 @@ from pykubelet.kubelet.nodestatus.node_status import OwnNode
 from pykubelet.kubelet.objectcache.pod_objects import (
     AwaitedObjects,
     ObjectLookups,
+    ObjectNames,
     PodObjects,
     ServiceList,
-    UsedObject,
     found,
 )
 from pykubelet.kubelet.volumemanager import downward_api
@@ -51,8 +51,9 @@ from pykubelet.kubelet.volumemanager.subpath import bind_sub_path
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 from pykubelet.runtimes.protocol import Mount, RuntimeFailure
 
-_NO_ADDRESS = frozenset({"", "None"})
+T = TypeVar("T")
 
+_NO_ADDRESS = frozenset({"", "None"})
 # The limits of a DNS label and of the kernel.
 _LONGEST_HOSTNAME = 63
 _LONGEST_NODENAME = 64
@@ -120,18 +121,10 @@ class EnvironmentSources:
     """The node's allocatable resources."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReferencedNames:
-    """The names of config maps and secrets that an environment needs."""
-
-    config_maps: frozenset[str]
-    secrets: frozenset[str]
-
-
-def referenced_names(container: AnyContainer) -> ReferencedNames:
+def referenced_names(container: AnyContainer) -> ObjectNames:
     """The objects that `make_environment` needs for this container."""
     sources = [variable.value_from for variable in container.env if variable.value_from and not variable.value]
-    return ReferencedNames(
+    return ObjectNames(
         frozenset(source.config_map_ref.name for source in container.env_from if source.config_map_ref)
         | {source.config_map_key_ref.name for source in sources if source.config_map_key_ref},
         frozenset(source.secret_ref.name for source in container.env_from if source.secret_ref)
@@ -195,31 +188,24 @@ def _resolved(source: EnvVarSource, pod: Pod, container: AnyContainer, sources: 
         return field_value(source.field_ref, pod, sources.addresses)
     if source.resource_field_ref:
         return downward_api.variable_value(source.resource_field_ref, pod, container, sources.allocatable)
-    if source.config_map_key_ref:
-        return _config_map_value(source.config_map_key_ref, pod.metadata.namespace, sources.lookups)
-    if source.secret_key_ref:
-        return _secret_value(source.secret_key_ref, pod.metadata.namespace, sources.lookups)
+    lookups, namespace = sources.lookups, pod.metadata.namespace
+    if reference := source.config_map_key_ref:
+        config_map = found(lookups.config_maps, reference.name, optional=bool(reference.optional))
+        return _entry(config_map.data if config_map else {}, reference, f"ConfigMap {namespace}")
+    if secret_reference := source.secret_key_ref:
+        secret = found(lookups.secrets, secret_reference.name, optional=bool(secret_reference.optional))
+        data = _entry(secret.data if secret else {}, secret_reference, f"Secret {namespace}")
+        return None if data is None else _text(data, secret_reference.key, secret_reference.name)
     if source.file_key_ref:
         raise ContainerConfigError("fileKeyRef is not supported by this node")
     return ""
 
 
-def _config_map_value(reference: ConfigMapKeySelector, namespace: str, lookups: ObjectLookups) -> str | None:
-    config_map = found(lookups.config_maps, reference.name, optional=bool(reference.optional))
-    if config_map is not None and reference.key in config_map.data:
-        return config_map.data[reference.key]
-    if reference.optional:
-        return None
-    raise ContainerConfigError(f"couldn't find key {reference.key} in ConfigMap {namespace}/{reference.name}")
-
-
-def _secret_value(reference: SecretKeySelector, namespace: str, lookups: ObjectLookups) -> str | None:
-    secret = found(lookups.secrets, reference.name, optional=bool(reference.optional))
-    if secret is not None and reference.key in secret.data:
-        return _text(secret.data[reference.key], reference.key, reference.name)
-    if reference.optional:
-        return None
-    raise ContainerConfigError(f"couldn't find key {reference.key} in Secret {namespace}/{reference.name}")
+def _entry(data: Mapping[str, T], reference: ConfigMapKeySelector | SecretKeySelector, whose: str) -> T | None:
+    """The value of a key; None if it is optional and missing."""
+    if reference.key not in data and not reference.optional:
+        raise ContainerConfigError(f"couldn't find key {reference.key} in {whose}/{reference.name}")
+    return data.get(reference.key)
 
 
 def _text(data: bytes, key: str, secret: str) -> str:
@@ -306,9 +292,8 @@ class RunContainerOptions:
         mounter: Mounter,
         cluster_domain: str,
     ) -> None:
-        self._volumes, self._objects, self._services, self._node = volumes, objects, services, node
-        self._awaited = awaited
-        self._mounter, self._cluster_domain = mounter, cluster_domain
+        self._volumes, self._objects, self._awaited, self._services = volumes, objects, awaited, services
+        self._node, self._mounter, self._cluster_domain = node, mounter, cluster_domain
 
     def hostname(self, pod: Pod) -> str:
         """The hostname inside the pod; raises RuntimeFailure if its spec has an invalid name."""
@@ -340,14 +325,9 @@ class RunContainerOptions:
 
     async def _environment(self, pod: Pod, container: AnyContainer, ips: Sequence[str]) -> dict[str, str]:
         names, namespace, uid = referenced_names(container), pod.metadata.namespace, PodUid(pod.metadata.uid)
-        wanted = [
-            *(UsedObject("configmap", namespace, name) for name in names.config_maps),
-            *(UsedObject("secret", namespace, name) for name in names.secrets),
-        ]
-        self._awaited.expect(uid, container.name, wanted)
-        lookups = await self._objects.look_up(namespace, config_maps=names.config_maps, secrets=names.secrets)
+        self._awaited.expect(uid, container.name, names.objects(namespace))
         sources = EnvironmentSources(
-            lookups=lookups,
+            lookups=await self._objects.look_up(namespace, names),
             services=self._services.services(),
             addresses=Addresses(pod_ips=tuple(ips), host_ips=self._node.host_ips()),
             allocatable=self._node.allocatable(),

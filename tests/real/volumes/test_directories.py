@@ -23,9 +23,8 @@ from pykubelet.kubelet.volumemanager.volume_manager import (
     pods_on_disk,
     remove_pod_folder,
     tear_down_volumes,
-    volume_paths,
 )
-from volume_pods import UID, pod_with
+from volume_pods import UID, pod_with, volume_paths
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 MOUNTER = SystemMounter()
@@ -95,11 +94,11 @@ def test_empty_dir_in_memory_is_mounted_or_said_to_be_on_disk(folder: Path, may_
     outcome = make(folder, source)
     path = made(outcome)
     try:
-        assert outcome.is_on_disk_instead is not may_mount
+        assert outcome.is_on_disk is not may_mount
         assert filesystem.is_mount_point(str(path)) is may_mount
         assert mode(path) == 0o777
         (path / "file").write_text("kept")
-        assert not make(folder, source).is_on_disk_instead
+        assert not make(folder, source).is_on_disk
         assert (path / "file").read_text() == "kept"
         facts = os.statvfs(path)
         assert not may_mount or facts.f_blocks * facts.f_frsize == 2**20

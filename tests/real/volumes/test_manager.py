@@ -19,7 +19,7 @@ from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
 from pykubelet.kubelet.volumemanager.pod_dirs import in_thread
 from pykubelet.testing.virtual_time import ManualClock
 from volume_manager_rig import World, read
-from volume_pods import UID, pod_with
+from volume_pods import UID, pod_with, volume_paths
 
 SETTINGS = {"name": "settings", "configMap": {"name": "settings"}}
 LOGIN = {"name": "login", "secret": {"secretName": "login"}}
@@ -61,10 +61,10 @@ async def test_volumes_are_made_and_taken_away(world: World) -> None:
         "scratch": False,
         "labels": True,
     }
-    assert await world.manager.has_volumes(PodUid(UID))
+    assert volume_paths(world.manager.directory(UID))
     await world.manager.unmount(pod)
     await world.manager.unmount(pod)
-    assert not await world.manager.has_volumes(PodUid(UID))
+    assert not volume_paths(world.manager.directory(UID))
     assert world.manager.volumes(PodUid(UID)) == {}
     assert world.told.events == []
 
@@ -177,7 +177,7 @@ async def test_volumes_of_an_earlier_life_are_taken_away(world: World) -> None:
     await world.mount(pod)
     (world.path(pod, "scratch") / "file").touch()
     await world.another_manager().unmount(pod)
-    assert not await world.manager.has_volumes(PodUid(UID))
+    assert not volume_paths(world.manager.directory(UID))
 
 
 async def test_orphans_go_and_others_stay(world: World) -> None:
@@ -223,7 +223,7 @@ async def test_unmount_says_what_stays(world: World, may_mount: bool) -> None:
             await world.manager.unmount(pod)
         SystemMounter().unmount(str(inner))
     await world.manager.unmount(pod)
-    assert not await world.manager.has_volumes(PodUid(UID))
+    assert not volume_paths(world.manager.directory(UID))
 
 
 async def test_cancelled_mount_leaves_a_state_to_go_on_from(world: World) -> None:
@@ -265,7 +265,7 @@ async def test_memory_that_cannot_be_had_is_told(world: World, may_mount: bool) 
     pod = pod_with({"name": "fast", "emptyDir": {"medium": "Memory"}})
     await world.mount(pod)
     await world.mount(pod)
-    text = 'volume "fast" is on disk: this node has no right to mount one of medium Memory'
+    text = 'volume "fast" is on disk: the kubelet lacks the privilege to mount a volume of medium Memory'
     assert world.told.events == ([] if may_mount else [f"web Warning MemoryMediumUnavailable {text}"])
 
 

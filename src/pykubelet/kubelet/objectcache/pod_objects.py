@@ -10,7 +10,7 @@ pkg/kubelet/runtimeclass/runtimeclass_manager.go
 """
 
 import asyncio
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -102,6 +102,18 @@ class UsedObject(NamedTuple):
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectNames:
+    """The names of config maps and secrets in the namespace of a pod."""
+
+    config_maps: frozenset[str]
+    secrets: frozenset[str]
+
+    def objects(self, namespace: str) -> Iterator[UsedObject]:
+        yield from (UsedObject("configmap", namespace, name) for name in self.config_maps)
+        yield from (UsedObject("secret", namespace, name) for name in self.secrets)
+
+
 class ObjectUsers(Generic[User]):
     """A map of users and the objects they use, in both directions."""
 
@@ -156,11 +168,11 @@ class PodObjects:
     config_maps: ConfigMapManager | None
     secrets: SecretManager | None
 
-    async def look_up(self, namespace: str, *, config_maps: Iterable[str], secrets: Iterable[str]) -> ObjectLookups:
+    async def look_up(self, namespace: str, names: ObjectNames) -> ObjectLookups:
         """Look up all names; the result has the object or the error for each."""
         return ObjectLookups(
-            config_maps=await _read(self.config_maps, "configMap", namespace, config_maps),
-            secrets=await _read(self.secrets, "secret", namespace, secrets),
+            config_maps=await _read(self.config_maps, "configMap", namespace, names.config_maps),
+            secrets=await _read(self.secrets, "secret", namespace, names.secrets),
         )
 
     async def follow(self, changed: Callable[[UsedObject | None], None], ready: asyncio.Event) -> None:

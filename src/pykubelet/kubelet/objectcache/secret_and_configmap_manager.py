@@ -11,8 +11,7 @@ pkg/kubelet/kubelet_pods.go
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import Any, Generic, NamedTuple
 
 from pykubelet.aio.clock import Clock
@@ -24,17 +23,17 @@ from pykubelet.api.pods import AnyContainer, all_containers, pod_label
 from pykubelet.api.scheme import CONFIG_MAPS, SECRETS
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.kubelet.objectcache.store import (
+    CacheOptions,
+    ChangeDetectionStrategy,
     NotRegistered,
     NotSynced,
     ObjectKey,
     ObjectSource,
     ObjectStore,
     T,
-    TtlSeconds,
     TtlStore,
-    no_ttl,
 )
-from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, WatchStore
+from pykubelet.kubelet.objectcache.watch_based_manager import WatchStore
 
 log = get_logger(__name__)
 
@@ -70,7 +69,7 @@ class _PodKey(NamedTuple):
 
 
 class Registration:
-    """The registered pods and the names they refer to."""
+    """The registered pods and the names they refer to. No method blocks, and each may be called again."""
 
     def __init__(self, *, names: Callable[[Pod], frozenset[str]], counter: ObjectStore[Any]) -> None:
         self._names, self._counter = names, counter
@@ -100,31 +99,8 @@ def _key(pod: Pod) -> _PodKey:
     return _PodKey(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
-class ChangeDetectionStrategy(StrEnum):
-    """How changes are noticed; the values of `configMapAndSecretChangeDetectionStrategy`."""
-
-    WATCH = "Watch"
-    TTL = "Cache"
-    GET = "Get"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheOptions:
-    """The options of a cache."""
-
-    strategy: str = ChangeDetectionStrategy.WATCH
-    sync_frequency_seconds: float = 60.0
-    """The resync period of pods: a watch of a single object is idle after five times that."""
-    ttl_seconds: TtlSeconds = no_ttl
-    """How long an object is fresh without a watch; see `node_ttl`."""
-    max_streams: int = 100
-    """The maximum number of watches of single objects."""
-    single_object_watches: bool = False
-    """Never watch a whole namespace, as if the server had refused it."""
-
-
-class ReferenceCache(Generic[T]):
-    """The objects of one kind that registered pods refer to. Owned by one loop."""
+class ReferenceCache(Registration, Generic[T]):
+    """The objects of one kind that registered pods refer to; keeps them available. Owned by one loop."""
 
     def __init__(
         self, *, source: ObjectSource[T], names: Callable[[Pod], frozenset[str]], options: CacheOptions
@@ -132,15 +108,7 @@ class ReferenceCache(Generic[T]):
         """Raises ValueError if the strategy is unknown."""
         self._changes: Broadcast[ObjectKey] = Broadcast()
         self._store = _store(source, self._changes.publish, options)
-        self._registration = Registration(names=names, counter=self._store)
-
-    def register_pod(self, pod: Pod) -> None:
-        """Keep the objects of a pod available from now on; does not block, may be called at every sync."""
-        self._registration.register_pod(pod)
-
-    def unregister_pod(self, pod: Pod) -> None:
-        """Release the references of a pod; does not block, may be called again."""
-        self._registration.unregister_pod(pod)
+        super().__init__(names=names, counter=self._store)
 
     async def get(self, namespace: str, name: str, *, timeout_seconds: float = READ_TIMEOUT_SECONDS) -> T:
         """An object that a registered pod refers to.
@@ -166,13 +134,7 @@ def _store(source: ObjectSource[T], changed: Callable[[ObjectKey], None], option
         case ChangeDetectionStrategy.TTL:
             return TtlStore(source=source, changed=changed, ttl_seconds=options.ttl_seconds)
         case ChangeDetectionStrategy.WATCH:
-            watch_options = WatchOptions(
-                max_idle_seconds=5 * options.sync_frequency_seconds,
-                max_streams=options.max_streams,
-                single_object_watches=options.single_object_watches,
-                ttl_seconds=options.ttl_seconds,
-            )
-            return WatchStore(source=source, changed=changed, options=watch_options)
+            return WatchStore(source=source, changed=changed, options=options)
         case _:
             raise ValueError(f"unknown configmap and secret manager mode: {options.strategy}")
 

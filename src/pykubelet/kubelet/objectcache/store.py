@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pykubelet.aio.clock import Clock
@@ -125,6 +126,29 @@ def node_ttl(node: Callable[[], Node | None]) -> TtlSeconds:
         return float(int(text)) if _INTEGER.fullmatch(text) else None
 
     return ttl_seconds
+
+
+class ChangeDetectionStrategy(StrEnum):
+    """How changes are noticed; the values of `configMapAndSecretChangeDetectionStrategy`."""
+
+    WATCH = "Watch"
+    TTL = "Cache"
+    GET = "Get"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheOptions:
+    """The strategy of a cache, and the number and duration of its watches."""
+
+    strategy: str = ChangeDetectionStrategy.WATCH
+    sync_frequency_seconds: float = 60.0
+    """The resync period of pods: a watch of a single object is idle after five times that, at least a minute."""
+    ttl_seconds: TtlSeconds = no_ttl
+    """How long an object is fresh without a watch; see `node_ttl`."""
+    max_streams: int = 100
+    """The maximum number of watches of single objects; other objects are fetched when read."""
+    single_object_watches: bool = False
+    """Never watch a whole namespace, as if the server had refused it."""
 
 
 class LastRead(Generic[T]):

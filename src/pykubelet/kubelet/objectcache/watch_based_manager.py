@@ -11,7 +11,6 @@ Upstream: pkg/kubelet/util/manager/watch_based_manager.go
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pykubelet.aio.log import get_logger
@@ -21,7 +20,7 @@ from pykubelet.api.scheme import TypedKind
 from pykubelet.client.interface import EVERYTHING, Listing, Selection, WatchEvent
 from pykubelet.client.reflector import ListerWatcher, Reflector
 from pykubelet.kubelet.objectcache.object_watch import MIN_WATCH_SECONDS, ObjectWatches, ReferencedItem
-from pykubelet.kubelet.objectcache.store import NotRegistered, NotSynced, ObjectKey, ObjectSource, TtlSeconds, no_ttl
+from pykubelet.kubelet.objectcache.store import CacheOptions, NotRegistered, NotSynced, ObjectKey, ObjectSource
 from pykubelet.kubelet.objectcache.store import T as StoreT
 
 log = get_logger(__name__)
@@ -195,25 +194,11 @@ class NamespaceWatch(Generic[StoreT]):
         return name in self._known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchOptions:
-    """The number and duration of watches."""
-
-    max_idle_seconds: float = 300.0
-    """A watch of a single object stops when it was not read for this long; at least a minute."""
-    max_streams: int = 100
-    """The maximum number of watches of single objects; other objects are fetched when read."""
-    single_object_watches: bool = False
-    """Never watch a whole namespace."""
-    ttl_seconds: TtlSeconds = no_ttl
-    """How old the last read of an object without a watch may be."""
-
-
 class WatchStore(Generic[StoreT]):
     """The referenced objects of one kind. Watches run while `run` does."""
 
     def __init__(
-        self, *, source: ObjectSource[StoreT], changed: Callable[[ObjectKey], None], options: WatchOptions
+        self, *, source: ObjectSource[StoreT], changed: Callable[[ObjectKey], None], options: CacheOptions
     ) -> None:
         self._source, self._changed, self._options = source, changed, options
         self._items: dict[ObjectKey, ReferencedItem[StoreT]] = {}
@@ -279,7 +264,7 @@ class WatchStore(Generic[StoreT]):
 
     async def tidy(self) -> None:
         """Stop idle watches of single objects, and refresh objects that are read but not watched."""
-        await self._objects.tidy(max(self._options.max_idle_seconds, MIN_IDLE_SECONDS))
+        await self._objects.tidy(max(5 * self._options.sync_frequency_seconds, MIN_IDLE_SECONDS))
 
     async def _bring_up_to_date(self, item: ReferencedItem[StoreT], timeout_seconds: float) -> None:
         """Wait until the item can be served; on failure, an earlier state is good enough."""

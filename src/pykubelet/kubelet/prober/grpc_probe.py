@@ -47,8 +47,6 @@ _CODE_NAMES = [
     "DataLoss",
     "Unauthenticated",
 ]
-
-
 _FRAME_HEADER_BYTES = 9
 _SETTINGS_FRAME = 4
 _GOAWAY_FRAME = 7

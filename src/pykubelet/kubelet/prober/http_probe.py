@@ -43,7 +43,41 @@ class HttpProbeError(Exception):
     """The server sent no usable response; the message says why."""
 
 
-def judge(answer: HttpProbeResponse) -> ProbeAttempt:
+class HttpProbeClient(Protocol):
+    """Sends a request; the simulated runtime has its own implementation."""
+
+    async def get(self, url: str, headers: Headers, *, deadline: float) -> HttpProbeResponse:
+        """Send one GET before this time of the loop; raises HttpProbeError without a response, ProbeError if it breaks off."""
+
+    async def close(self) -> None:
+        """Close the client and its connections."""
+
+
+async def probe_http(client: HttpProbeClient, request: HttpGetRequest, timeout_seconds: float) -> ProbeAttempt:
+    """Request the URL within the timeout, redirects included; raises ProbeError if the response breaks off."""
+    deadline = asyncio.get_running_loop().time() + timeout_seconds
+    try:
+        return probe_result(await _last_answer(client, request, deadline))
+    except HttpProbeError as failure:
+        return ProbeAttempt(ProbeState.FAILURE, f'Get "{request.url}": {failure}')
+
+
+async def _last_answer(client: HttpProbeClient, request: HttpGetRequest, deadline: float) -> HttpProbeResponse:
+    url, headers = request.url, request.headers
+    for _ in range(MAX_REQUESTS):
+        answer = await client.get(url, headers, deadline=deadline)
+        target = redirect_target(request.url, url, answer)
+        if target is None:
+            return answer
+        if urlsplit(answer.location or "").netloc:
+            # The probe's own Host header is for the first host, not for one that the server redirects to.
+            headers = tuple((name, value) for name, value in headers if name.lower() != "host")
+        headers = redirected_headers(headers, url=url, target=target)
+        url = target
+    raise HttpProbeError(f"stopped after {MAX_REQUESTS} redirects")
+
+
+def probe_result(answer: HttpProbeResponse) -> ProbeAttempt:
     text = answer.body.decode(errors="replace")
     if 200 <= answer.status < 300:
         return ProbeAttempt(ProbeState.SUCCESS, text)
@@ -129,37 +163,3 @@ def _url(text: str) -> URL:
     """The URL as written: only invalid characters are escaped, and `..` is not resolved."""
     escaped = re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", text)
     return URL(quote(escaped, safe="%/:=&?~#+!$,;'@()*[]"), encoded=True)
-
-
-class HttpProbeClient(Protocol):
-    """Sends a request; the simulated runtime has its own implementation."""
-
-    async def get(self, url: str, headers: Headers, *, deadline: float) -> HttpProbeResponse:
-        """Send one GET before this time of the loop; raises HttpProbeError without a response, ProbeError if it breaks off."""
-
-    async def close(self) -> None:
-        """Close the client and its connections."""
-
-
-async def probe_http(client: HttpProbeClient, request: HttpGetRequest, timeout_seconds: float) -> ProbeAttempt:
-    """Request the URL within the timeout, redirects included; raises ProbeError if the response breaks off."""
-    deadline = asyncio.get_running_loop().time() + timeout_seconds
-    try:
-        return judge(await _last_answer(client, request, deadline))
-    except HttpProbeError as failure:
-        return ProbeAttempt(ProbeState.FAILURE, f'Get "{request.url}": {failure}')
-
-
-async def _last_answer(client: HttpProbeClient, request: HttpGetRequest, deadline: float) -> HttpProbeResponse:
-    url, headers = request.url, request.headers
-    for _ in range(MAX_REQUESTS):
-        answer = await client.get(url, headers, deadline=deadline)
-        target = redirect_target(request.url, url, answer)
-        if target is None:
-            return answer
-        if urlsplit(answer.location or "").netloc:
-            # The probe's own Host header is for the first host, not for one that the server redirects to.
-            headers = tuple((name, value) for name, value in headers if name.lower() != "host")
-        headers = redirected_headers(headers, url=url, target=target)
-        url = target
-    raise HttpProbeError(f"stopped after {MAX_REQUESTS} redirects")

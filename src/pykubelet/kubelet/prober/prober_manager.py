@@ -160,6 +160,8 @@ class ProbeWorker:
         self._probed, self._record, self._results = probed, record, results
         self._statuses, self._prober, self._counts, self._clock = statuses, prober, counts, clock
         self._first_delay_seconds = first_delay_seconds
+        self.task: asyncio.Task[None] | None = None
+        """The task of `run`, while the manager runs."""
         self._triggered = asyncio.Event()
         self._uid = PodUid(probed.pod.metadata.uid)
 
@@ -275,14 +277,6 @@ def _has_started(status: ContainerStatus, results: PodProbeResults) -> bool:
     return not results.is_probed(ProbeType.STARTUP, status.name)
 
 
-class _Running:
-    """A worker and its task, which exists while the manager runs."""
-
-    def __init__(self, worker: ProbeWorker) -> None:
-        self.worker = worker
-        self.task: asyncio.Task[None] | None = None
-
-
 class ProberManager:
     """The probes of this node's pods. Only `run` blocks."""
 
@@ -299,7 +293,7 @@ class ProberManager:
         self.counts = ProbeCounts()
         """Metrics of all probes."""
         self._results = {kind: ResultsManager(kind, changed) for kind in ProbeType}
-        self._pods: dict[PodUid, dict[_Key, _Running]] = {}
+        self._pods: dict[PodUid, dict[_Key, ProbeWorker]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._started_at = clock.monotonic()
 
@@ -309,8 +303,8 @@ class ProberManager:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 for uid, workers in self._pods.items():
-                    for key, running in workers.items():
-                        self._start(uid, key, running)
+                    for key, worker in workers.items():
+                        self._start(uid, key, worker)
                 ready.set()
                 # Keeps the task group open even without workers.
                 await asyncio.Event().wait()
@@ -327,15 +321,15 @@ class ProberManager:
         uid = PodUid(pod.metadata.uid)
         if uid in self._pods:
             return
-        workers: dict[_Key, _Running] = {}
+        workers: dict[_Key, ProbeWorker] = {}
         for container in _probed_containers(pod):
             for kind in ProbeType:
                 if (worker := self._worker(pod, container, kind, shown or pod.status)) is not None:
-                    workers[container.name, kind] = _Running(worker)
+                    workers[container.name, kind] = worker
         if workers:
             self._pods[uid] = workers
-            for key, running in workers.items():
-                self._start(uid, key, running)
+            for key, worker in workers.items():
+                self._start(uid, key, worker)
 
     def stop_liveness_and_startup(self, pod: Pod) -> None:
         """Stop the probes that could restart containers of a terminating pod. Readiness probes continue."""
@@ -357,7 +351,7 @@ class ProberManager:
         workers = self._pods.get(PodUid(pod.metadata.uid), {})
         result, urgent = with_probe_results(pod, status, PodProbeResults(self._results, workers))
         for name in urgent:
-            workers[name, ProbeType.READINESS].worker.trigger()
+            workers[name, ProbeType.READINESS].trigger()
         return result
 
     def passed(self, kind: ProbeType) -> Mapping[str, bool]:
@@ -386,26 +380,25 @@ class ProberManager:
             first_delay_seconds=first_delay_seconds(probe.period_seconds, age_seconds, self._rand()),
         )
 
-    def _start(self, uid: PodUid, key: _Key, running: _Running) -> None:
+    def _start(self, uid: PodUid, key: _Key, worker: ProbeWorker) -> None:
         if self._group is None:
             return
 
         async def run() -> None:
-            await running.worker.run()
-            running.task = None
-            if self._pods.get(uid, {}).get(key) is running:
+            await worker.run()
+            worker.task = None
+            if self._pods.get(uid, {}).get(key) is worker:
                 self._stop(uid, [key])
 
-        running.task = start_supervised(self._group, f"{key[1]} probe of {uid} {key[0]}", run)
+        worker.task = start_supervised(self._group, f"{key[1]} probe of {uid} {key[0]}", run)
 
     def _stop(self, uid: PodUid, keys: Iterable[_Key]) -> None:
         workers = self._pods.get(uid, {})
         for key in keys:
-            running = workers.pop(key, None)
-            if running is not None:
-                if running.task is not None:
-                    running.task.cancel()
-                running.worker.forget()
+            if (worker := workers.pop(key, None)) is not None:
+                if worker.task is not None:
+                    worker.task.cancel()
+                worker.forget()
         if not workers:
             self._pods.pop(uid, None)
 

@@ -31,7 +31,6 @@ MAX_PATH_BYTES = 4096
 MAX_DEPTH = 100
 DATA_LINK = "..data"
 """The link that all visible links go through; it is replaced as a whole."""
-RESERVED_PREFIX = ".."
 
 T = TypeVar("T")
 
@@ -82,7 +81,7 @@ def _check(path: str) -> None:
         raise VolumeError(f"invalid path: filenames must be less than or equal to {MAX_NAME_BYTES} characters")
     if len(names) > MAX_DEPTH:
         raise VolumeError(f"invalid path: must have at most {MAX_DEPTH} elements")
-    if path.startswith(RESERVED_PREFIX):
+    if path.startswith(".."):
         raise VolumeError(f"invalid path: must not start with '..': {path}")
 
 
@@ -196,7 +195,7 @@ def _write_file(folder: int, path: str, file: FileContent, group: int | None) ->
     handle = os.open(path.rpartition("/")[2], _NEW_FILE, 0o600, dir_fd=folder)
     try:
         filesystem.write_all(handle, file.data)
-        _own(handle, file.owner, group)
+        filesystem.change_owner(handle, file.owner, group)
         # After chown, which may clear bits, and independent of the umask.
         os.fchmod(handle, file.mode if group is None else file.mode | _GROUP_FILE_BITS)
     finally:
@@ -204,15 +203,8 @@ def _write_file(folder: int, path: str, file: FileContent, group: int | None) ->
 
 
 def _own_folder(handle: int, group: int | None) -> None:
-    _own(handle, None, group)
+    filesystem.change_owner(handle, None, group)
     os.fchmod(handle, _FOLDER_MODE if group is None else _FOLDER_MODE | _GROUP_FOLDER_BITS)
-
-
-def _own(handle: int, user: int | None, group: int | None) -> None:
-    """Change the owner where permitted: an unprivileged kubelet runs containers as its own user anyway."""
-    if user is not None or group is not None:
-        with suppress(PermissionError):
-            os.fchown(handle, -1 if user is None else user, -1 if group is None else group)
 
 
 def _point_to(folder: int, version: str) -> None:

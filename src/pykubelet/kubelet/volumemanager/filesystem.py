@@ -23,7 +23,7 @@ _UMOUNT_NOFOLLOW = 8
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a pipe in place of a file would block forever.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NoRightToMount(PermissionError):
@@ -180,6 +180,13 @@ def write_all(handle: int, data: bytes) -> None:
         rest = rest[os.write(handle, rest) :]
 
 
+def change_owner(handle: int, user: int | None, group: int | None) -> None:
+    """Change the owner where permitted: an unprivileged kubelet runs containers as its own user anyway."""
+    if user is not None or group is not None:
+        with suppress(PermissionError):
+            os.fchown(handle, -1 if user is None else user, -1 if group is None else group)
+
+
 def mount_id(handle: int) -> str:
     """The ID of the mount that an open file belongs to; also distinguishes mounts of the same file system."""
     facts = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="ascii").splitlines()
@@ -188,7 +195,7 @@ def mount_id(handle: int) -> str:
 
 def is_mount_point(path: str) -> bool:
     """Whether a path is a mount point; raises OSError if it does not exist."""
-    with opened(path, _HANDLE) as here, opened(str(Path(path).parent)) as above:
+    with opened(path, HANDLE) as here, opened(str(Path(path).parent)) as above:
         return mount_id(here) != mount_id(above)
 
 
@@ -246,7 +253,7 @@ class _Removal:
                 os.rmdir(level.name, dir_fd=start)
 
     def _descend(self, handle: int, name: str) -> None:
-        with opened(name, _HANDLE, within=handle) as target:
+        with opened(name, HANDLE, within=handle) as target:
             if mount_id(target) != self._mount:
                 raise CrossesMount(name)
             found = os.fstat(target)

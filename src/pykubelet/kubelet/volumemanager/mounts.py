@@ -60,9 +60,7 @@ class PlannedMount:
 
 
 def plan_mounts(
-    container: AnyContainer,
-    volumes: Mapping[str, ReadyVolume],
-    environment: Mapping[str, str],
+    container: AnyContainer, volumes: Mapping[str, ReadyVolume], environment: Mapping[str, str]
 ) -> tuple[PlannedMount, ...]:
     """The mounts of a container; raises ContainerConfigError if one is impossible."""
     if device := next(iter(container.volume_devices), None):

@@ -32,14 +32,9 @@ _MODE = 0o777
 _PARENT_MODE = 0o750
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_HOSTS_MODE = 0o644
-# A container may run as any user and must be able to write its message.
-_TERMINATION_MODE = 0o666
 _BLOCK_BYTES = 4096
 VOLUMES = "volumes"
 SUB_PATHS = "volume-subpaths"
-CONTAINERS = "containers"
-PLUGINS = "plugins"
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -89,11 +84,7 @@ def _make_folder(path: str, mode: int, group: int | None) -> None:
         filesystem.remove_tree(above, unfinished)
         os.mkdir(unfinished, 0o700, dir_fd=above)
         with filesystem.opened(unfinished, within=above) as made:
-            if group is not None:
-                # Not permitted to an unprivileged kubelet, which runs containers as its own user
-                # anyway.
-                with suppress(PermissionError):
-                    os.fchown(made, -1, group)
+            filesystem.change_owner(made, None, group)
             os.fchmod(made, mode)
         os.rename(unfinished, name, src_dir_fd=above, dst_dir_fd=above)
 
@@ -104,13 +95,14 @@ def write_hosts_file(path: str, text: str) -> None:
     with suppress(OSError):
         if read_end(path, len(data) + 1) == data:
             return
-    _write(path, data, _HOSTS_MODE)
+    _write(path, data, 0o644)
 
 
 def make_termination_file(path: str) -> None:
     """Create the empty termination message file of a container that is about to start."""
     make_pod_folders(str(Path(path).parent))
-    _write(path, b"", _TERMINATION_MODE)
+    # A container may run as any user and must be able to write its message.
+    _write(path, b"", 0o666)
 
 
 def read_end(path: str, limit: int) -> bytes:
@@ -147,11 +139,6 @@ def pods_dir(root: str) -> str:
     return f"{root}/pods"
 
 
-def is_path_component(text: str) -> bool:
-    """Whether the text is a single path component: not empty, no `.` or `..`, no slash."""
-    return text not in {"", ".", ".."} and "/" not in text and "\0" not in text
-
-
 class PodDir(NamedTuple):
     path: str
 
@@ -162,7 +149,7 @@ class PodDir(NamedTuple):
     @property
     def termination_files(self) -> str:
         """The directory of the termination message files of all containers."""
-        return f"{self.path}/{CONTAINERS}"
+        return f"{self.path}/containers"
 
     @property
     def volumes(self) -> str:
@@ -189,7 +176,8 @@ def pod_dir(root: str, uid: str) -> PodDir:
 
 
 def _name(text: str) -> str:
-    if not is_path_component(text):
+    """The text if it is a single path component; raises OSError otherwise."""
+    if text in {"", ".", ".."} or "/" in text or "\0" in text:
         raise OSError(f"{text!r} is not a name that a file can have")
     return text
 

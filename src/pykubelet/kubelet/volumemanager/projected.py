@@ -21,7 +21,7 @@ from pykubelet.api.generated.core import (
     VolumeProjection,
 )
 from pykubelet.api.pods import all_containers
-from pykubelet.kubelet.objectcache.pod_objects import ObjectLookups, found
+from pykubelet.kubelet.objectcache.pod_objects import ObjectLookups, ObjectNames, found
 from pykubelet.kubelet.volumemanager.downward_api import file_value, metadata_value
 from pykubelet.kubelet.volumemanager.errors import VolumeError, aggregate
 
@@ -56,9 +56,7 @@ class PayloadInputs:
 
 
 @dataclass(frozen=True, slots=True)
-class PayloadSources:
-    config_maps: frozenset[str]
-    secrets: frozenset[str]
+class PayloadSources(ObjectNames):
     tokens: tuple[ServiceAccountTokenProjection, ...]
 
 

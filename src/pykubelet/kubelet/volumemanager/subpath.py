@@ -19,8 +19,6 @@ from pykubelet.kubelet.volumemanager.filesystem import Mounter, NoRightToMount
 from pykubelet.kubelet.volumemanager.mounts import PlannedMount
 from pykubelet.kubelet.volumemanager.pod_dirs import SUB_PATHS, PodDir, make_pod_folders
 
-_HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 def bind_sub_path(directory: PodDir, mount: PlannedMount, container: str, mounter: Mounter) -> str:
     """Bind a sub-path of a volume and return the path of the bind mount; raises ContainerConfigError if unsafe.
@@ -86,7 +84,8 @@ def _opened_part(volume: str, sub_path: str) -> Iterator[int]:
     if real != base and not real.startswith(f"{base}/"):
         raise OSError(errno.EXDEV, "leads out of the volume", sub_path)
     # The path is resolved: a link met now was created meanwhile and is not followed.
-    with filesystem.opened(base) as folder, filesystem.opened_below(folder, real[len(base) + 1 :], _HANDLE) as part:
+    relative = real[len(base) + 1 :]
+    with filesystem.opened(base) as folder, filesystem.opened_below(folder, relative, filesystem.HANDLE) as part:
         if stat.S_ISLNK(os.fstat(part).st_mode):
             raise OSError(errno.ELOOP, "turned into a link", sub_path)
         yield part

@@ -42,7 +42,6 @@ from pykubelet.kubelet.volumemanager.errors import VolumeError, VolumesNotReady,
 from pykubelet.kubelet.volumemanager.filesystem import Mounter
 from pykubelet.kubelet.volumemanager.mounts import ReadyVolume
 from pykubelet.kubelet.volumemanager.pod_dirs import (
-    PLUGINS,
     VOLUMES,
     PodDir,
     PodLocks,
@@ -71,9 +70,6 @@ _RETRY = Backoff(first_seconds=0.5, limit_seconds=10)
 _WRITERS = 4
 # Files on disk are compared again only after this time: only the kubelet should change them.
 _TRUST_SECONDS = 600.0
-_DIRECTORY_MODE = 0o755
-_FILE_MODE = 0o644
-
 _CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
     "Directory": (stat.S_ISDIR, "a directory"),
     "DirectoryOrCreate": (stat.S_ISDIR, "a directory"),
@@ -83,7 +79,6 @@ _CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
     "CharDevice": (stat.S_ISCHR, "a character device"),
     "BlockDevice": (stat.S_ISBLK, "a block device"),
 }
-
 _OURS = frozenset(plugin.replace("/", "~") for plugin in Plugin)
 
 
@@ -112,9 +107,9 @@ def check_host_path(source: HostPathVolumeSource) -> None:
 def _create(path: str, expected: str) -> bool:
     match expected:
         case "DirectoryOrCreate":
-            Path(path).mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
+            Path(path).mkdir(0o755, parents=True, exist_ok=True)
         case "FileOrCreate":
-            os.close(os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, _FILE_MODE))
+            os.close(os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o644))
         case _:
             return False
     return True
@@ -144,7 +139,7 @@ class VolumeOutcome:
 
     volume: ReadyVolume | None
     problem: str = ""
-    is_on_disk_instead: bool = False
+    is_on_disk: bool = False
     """The volume should be in memory, but the kubelet may not mount; reported once, when it is created."""
 
 
@@ -162,13 +157,12 @@ class VolumeSetUp:
     def _outcome(self, job: VolumeJob) -> VolumeOutcome:
         ready = ready_volume(self.directory, job.planned)
         try:
-            is_on_disk_instead = self._make(ready.path, job)
+            is_on_disk = self._make(ready.path, job)
         except (OSError, VolumeError) as problem:
             # Containers continue with the previous version of the files.
             is_usable = job.planned.plugin in PAYLOAD_PLUGINS and has_version(ready.path)
             return VolumeOutcome(volume=ready if is_usable else None, problem=str(problem))
-        is_empty_dir = job.planned.plugin is Plugin.EMPTY_DIR
-        return VolumeOutcome(volume=ready, is_on_disk_instead=is_on_disk_instead and is_empty_dir)
+        return VolumeOutcome(volume=ready, is_on_disk=is_on_disk and job.planned.plugin is Plugin.EMPTY_DIR)
 
     def _make(self, path: str, job: VolumeJob) -> bool:
         planned = job.planned
@@ -177,11 +171,11 @@ class VolumeSetUp:
             return False
         if isinstance(job.payload, VolumeError):
             raise job.payload
-        is_on_disk_instead = make_volume_folder(path, planned, group=self.group, mounter=self.mounter)
+        is_on_disk = make_volume_folder(path, planned, group=self.group, mounter=self.mounter)
         if job.payload is not None:
             make_mount_points(path, planned.mount_points)
             write_payload(path, job.payload, now=self.now, group=self.group)
-        return is_on_disk_instead
+        return is_on_disk
 
 
 def ready_volume(directory: PodDir, planned: PlannedVolume) -> ReadyVolume:
@@ -196,10 +190,6 @@ def pods_on_disk(root: str) -> list[str]:
     with suppress(FileNotFoundError), os.scandir(pods_dir(root)) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     return []
-
-
-def volume_paths(directory: PodDir) -> list[str]:
-    return [f"{directory.volumes}/{plugin}/{name}" for plugin, name in _volumes(directory)]
 
 
 def tear_down_volumes(directory: PodDir, mounter: Mounter) -> None:
@@ -303,9 +293,8 @@ class VolumeManager:
             # They exist, since volumes were set up in them.
             return
         directory = self.directory(uid)
-        paths = (directory.path, directory.volumes, f"{directory.path}/{PLUGINS}")
         async with self._locks.hold(uid):
-            await in_thread(pod_dirs.make_pod_folders, *paths)
+            await in_thread(pod_dirs.make_pod_folders, directory.path, directory.volumes, f"{directory.path}/plugins")
 
     async def mount(self, pod: Pod, *, timeout_seconds: float = MOUNT_TIMEOUT_SECONDS) -> None:
         """Set up all volumes that the containers of a pod mount, and update their files.
@@ -317,7 +306,7 @@ class VolumeManager:
         record = self._records.setdefault(uid, _Record(pod))
         record.pod = pod
         plan = plan_volumes(pod, self._node.allocatable())
-        self._interest.set(uid, _objects_of(pod, plan))
+        self._interest.set(uid, payload_sources(_with_files(plan)).objects(pod.metadata.namespace))
         if plan.refusals:
             names = [name for name in _names(plan) if name not in record.ready]
             raise VolumesNotReady(unmounted=names, refused=plan.refusals, cause=aggregate(list(plan.refusals.values())))
@@ -352,10 +341,6 @@ class VolumeManager:
         self._tokens.forget(uid)
         async with self._locks.hold(uid):
             await in_thread(tear_down_volumes, self.directory(uid), self._mounter)
-
-    async def has_volumes(self, uid: PodUid) -> bool:
-        """Whether a pod still has a volume on disk."""
-        return bool(await in_thread(volume_paths, self.directory(uid)))
 
     async def remove_orphans(self, keep: Container[PodUid]) -> None:
         """Remove the directories of all pods that are neither desired nor running."""
@@ -434,9 +419,7 @@ class VolumeManager:
 
     async def _jobs(self, pod: Pod, plan: VolumePlan) -> list[VolumeJob]:
         needed = payload_sources(_with_files(plan))
-        lookups = await self._objects.look_up(
-            pod.metadata.namespace, config_maps=needed.config_maps, secrets=needed.secrets
-        )
+        lookups = await self._objects.look_up(pod.metadata.namespace, needed)
         tokens: dict[ServiceAccountTokenProjection, str | Exception] = {}
         for projection in needed.tokens:
             try:
@@ -452,8 +435,8 @@ class VolumeManager:
         for name, outcome in outcomes.items():
             if outcome.problem and outcome.problem != record.problems.get(name):
                 self._recorder.event(pod, WARNING, "FailedMount", _set_up_failed(name, outcome.problem))
-            if outcome.is_on_disk_instead:
-                text = f'volume "{name}" is on disk: this node has no right to mount one of medium Memory'
+            if outcome.is_on_disk:
+                text = f'volume "{name}" is on disk: the kubelet lacks the privilege to mount a volume of medium Memory'
                 self._recorder.event(pod, WARNING, "MemoryMediumUnavailable", text)
         record.problems = {name: outcome.problem for name, outcome in outcomes.items() if outcome.problem}
 
@@ -469,12 +452,6 @@ def _job(planned: PlannedVolume, pod: Pod, inputs: PayloadInputs) -> VolumeJob:
 
 def _with_files(plan: VolumePlan) -> list[Volume]:
     return [planned.volume for planned in plan.volumes if planned.plugin in PAYLOAD_PLUGINS]
-
-
-def _objects_of(pod: Pod, plan: VolumePlan) -> Iterable[UsedObject]:
-    needed, namespace = payload_sources(_with_files(plan)), pod.metadata.namespace
-    yield from (UsedObject("configmap", namespace, name) for name in needed.config_maps)
-    yield from (UsedObject("secret", namespace, name) for name in needed.secrets)
 
 
 def _names(plan: VolumePlan) -> list[str]:

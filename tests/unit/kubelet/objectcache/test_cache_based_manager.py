@@ -12,13 +12,8 @@ from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import LocalObjectReference, Pod
 from pykubelet.api.scheme import SECRETS
 from pykubelet.client.interface import PatchType
-from pykubelet.kubelet.objectcache.secret_and_configmap_manager import (
-    CacheOptions,
-    ChangeDetectionStrategy,
-    ConfigMapManager,
-    SecretManager,
-)
-from pykubelet.kubelet.objectcache.store import NotRegistered, ObjectKey
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, SecretManager
+from pykubelet.kubelet.objectcache.store import CacheOptions, ChangeDetectionStrategy, NotRegistered, ObjectKey
 from pykubelet.testing.build import pod, secret
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock

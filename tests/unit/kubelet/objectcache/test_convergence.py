@@ -13,8 +13,15 @@ from pykubelet.api import schema, serializer
 from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.core import ConfigMap
 from pykubelet.api.scheme import CONFIG_MAPS
-from pykubelet.kubelet.objectcache.store import NotRegistered, NotSynced, ObjectKey, ObjectSource, TtlStore
-from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, WatchStore
+from pykubelet.kubelet.objectcache.store import (
+    CacheOptions,
+    NotRegistered,
+    NotSynced,
+    ObjectKey,
+    ObjectSource,
+    TtlStore,
+)
+from pykubelet.kubelet.objectcache.watch_based_manager import WatchStore
 from pykubelet.testing.build import config_map
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
@@ -27,9 +34,9 @@ NAMES = ("a", "b", "c")
 QUIET_SECONDS = 600.0
 
 OPTIONS = {
-    "namespace": WatchOptions(),
-    "single": WatchOptions(single_object_watches=True),
-    "bounded": WatchOptions(single_object_watches=True, max_streams=1),
+    "namespace": CacheOptions(),
+    "single": CacheOptions(single_object_watches=True),
+    "bounded": CacheOptions(single_object_watches=True, max_streams=1),
 }
 
 steps = st.lists(

@@ -12,14 +12,14 @@ from pykubelet.api.errors import ApiError, Forbidden, InternalError, NotFound, N
 from pykubelet.api.generated.core import ConfigMap
 from pykubelet.api.scheme import CONFIG_MAPS
 from pykubelet.client.interface import EVERYTHING, Selection
-from pykubelet.kubelet.objectcache.store import NotSynced, ObjectKey, ObjectSource
-from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, WatchStore
+from pykubelet.kubelet.objectcache.store import CacheOptions, NotSynced, ObjectKey, ObjectSource
+from pykubelet.kubelet.objectcache.watch_based_manager import WatchStore
 from pykubelet.testing.build import config_map
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
 Running = Callable[[Any], AbstractAsyncContextManager[None]]
-SINGLE = WatchOptions(single_object_watches=True)
+SINGLE = CacheOptions(single_object_watches=True)
 MOMENT = 0.01
 
 
@@ -71,12 +71,12 @@ class Server(MemoryApi):
 class World:
     """A server, a store on it, and what the store reported as changed."""
 
-    def __init__(self, options: WatchOptions | None = None) -> None:
+    def __init__(self, options: CacheOptions | None = None) -> None:
         self.server = Server()
         self.changed: list[str] = []
         source: ObjectSource[ConfigMap] = ObjectSource(self.server, CONFIG_MAPS, VirtualClock())
         self.store = WatchStore(
-            source=source, changed=lambda key: self.changed.append(key.name), options=options or WatchOptions()
+            source=source, changed=lambda key: self.changed.append(key.name), options=options or CacheOptions()
         )
 
     def refer(self, *names: str, by: str = "pod") -> None:
@@ -200,7 +200,7 @@ async def test_forbidden_namespace_falls_back_to_single_watches(running: Running
 
 async def test_streams_are_bounded_and_the_rest_is_refreshed(running: Running) -> None:
     """Beyond the bound an object is fetched when its last answer is a minute old; a freed stream is taken."""
-    world = World(WatchOptions(single_object_watches=True, max_streams=2))
+    world = World(CacheOptions(single_object_watches=True, max_streams=2))
     names = ("a", "b", "c", "d")
     async with running(world.store):
         for name in names:
@@ -232,7 +232,7 @@ async def test_streams_are_bounded_and_the_rest_is_refreshed(running: Running) -
 
 async def test_object_without_a_stream_is_tried_again(running: Running) -> None:
     """A failed request is an error for its reader, and the next look a minute later may find it."""
-    world = World(WatchOptions(single_object_watches=True, max_streams=0))
+    world = World(CacheOptions(single_object_watches=True, max_streams=0))
     world.server.write("a")
     async with running(world.store):
         world.refer("a")
@@ -248,7 +248,7 @@ async def test_object_without_a_stream_is_tried_again(running: Running) -> None:
 
 async def test_object_fetched_without_a_stream_is_checked_when_it_gets_one(running: Running) -> None:
     """It may have been deleted since, and a list says nothing about what is not there."""
-    world = World(WatchOptions(single_object_watches=True, max_streams=1))
+    world = World(CacheOptions(single_object_watches=True, max_streams=1))
     for name in ("a", "b"):
         world.server.write(name)
     async with running(world.store):
@@ -336,8 +336,8 @@ async def test_fetch_that_fails_is_reported_when_nothing_is_known(running: Runni
             await world.value("late")
 
 
-@pytest.mark.parametrize("options", [WatchOptions(), SINGLE])
-async def test_changes_are_reported_at_once(running: Running, options: WatchOptions) -> None:
+@pytest.mark.parametrize("options", [CacheOptions(), SINGLE])
+async def test_changes_are_reported_at_once(running: Running, options: CacheOptions) -> None:
     """Created, changed and deleted, but not what nobody refers to."""
     world = World(options)
     async with running(world.store):
@@ -355,8 +355,8 @@ async def test_changes_are_reported_at_once(running: Running, options: WatchOpti
             world.changed.clear()
 
 
-@pytest.mark.parametrize("options", [WatchOptions(), SINGLE])
-async def test_store_runs_again_after_it_was_stopped(running: Running, options: WatchOptions) -> None:
+@pytest.mark.parametrize("options", [CacheOptions(), SINGLE])
+async def test_store_runs_again_after_it_was_stopped(running: Running, options: CacheOptions) -> None:
     """References count while it is stopped, nothing is served as fresh, and the next run catches up."""
     world = World(options)
     world.server.write("a", "1")

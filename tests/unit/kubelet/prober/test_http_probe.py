@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.prober.http_probe import HttpProbeError, HttpProbeResponse, judge, redirect_target
+from pykubelet.kubelet.prober.http_probe import HttpProbeError, HttpProbeResponse, probe_result, redirect_target
 from pykubelet.kubelet.prober.tcp_probe import ProbeState
 
 ASKED = "http://10.0.0.1:80/start"
@@ -13,7 +13,7 @@ ASKED = "http://10.0.0.1:80/start"
 @given(st.integers(100, 599), st.binary(max_size=20))
 def test_answer_is_judged_by_its_hundred(status: int, body: bytes) -> None:
     """The body is in no failure: events are read by many."""
-    finding = judge(HttpProbeResponse(status, None, body))
+    finding = probe_result(HttpProbeResponse(status, None, body))
     expected = {2: ProbeState.SUCCESS, 3: ProbeState.WARNING}.get(status // 100, ProbeState.FAILURE)
     assert finding.state == expected
     if expected == ProbeState.FAILURE:
