@@ -31,6 +31,7 @@ class World:
         self.clock, self.events = ManualClock(), Events()
         self.trail = PodTrails(clock=self.clock)
         played, containers = cast("Any", self), cast("Any", Containers(self))
+        self.manager = self
         environment = PodEnvironment(
             health=played, references=played, mirrors=played, volumes=played, termination_messages=played
         )

@@ -101,12 +101,9 @@ class RunningApiServer:
 async def serving(
     settings: ApiServerSettings, *, clock: Clock, ids: Ids, collectors: Sequence[ExtraCollector] = ()
 ) -> AsyncIterator[RunningApiServer]:
-    """Run the server for the duration of the context; CannotStart if that is impossible.
-
-    `/metrics` includes the metrics of `collectors`.
-    """
+    """Run the server, with the metrics of `collectors`, while the context lasts; CannotStart if that is impossible."""
     async with AsyncExitStack() as stack:
-        with _explained(settings):
+        with _explain_errors(settings):
             deps = await _dependencies(settings, clock, stack)
         store = deps.store
         registry = ServedKinds(BUILT_IN_KINDS)
@@ -133,18 +130,18 @@ async def serving(
         size_bytes = partial(os.path.getsize, settings.data_dir / _DATABASE)
         stored = StorageFigures(objects=partial(object_counts, store, registry), size_bytes=size_bytes)
         counters = ApiServerMetrics(MaxInFlight(), stored, collectors)
-        front = HandlerChain(
+        chain = HandlerChain(
             access=AccessFilter(authenticator.authenticate, authorizer.decide),
             kinds=registry,
             handle=server.handle,
-            nonresource=_pages(deps, registry, tokens, counters),
+            nonresource=_nonresource_handler(deps, registry, tokens, counters),
             metrics=counters,
             audit=deps.audit,
             proxied=frozenset(PROXIED),
             clock=clock,
         )
-        passing_on = UpgradeAwareHandler(NodeProxy(store.get, node_context(deps.pki, clock)))
-        app = ApiHttpServer(front, connect=dict.fromkeys(PROXIED, passing_on.connect), new_id=ids.uid)
+        pod_proxy = UpgradeAwareHandler(NodeProxy(store.get, node_context(deps.pki, clock)))
+        app = ApiHttpServer(chain, connect=dict.fromkeys(PROXIED, pod_proxy.connect), new_id=ids.uid)
         await stack.enter_async_context(running(_runners(settings, deps, registry, server, clock)))
         await stack.enter_async_context(app.serving(deps.listener, deps.tls))
         yield RunningApiServer(url=deps.url, client=LoopbackClient(server, registry), authority=deps.pki.authority)
@@ -209,7 +206,7 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
 
 
 @contextmanager
-def _explained(settings: ApiServerSettings) -> Iterator[None]:
+def _explain_errors(settings: ApiServerSettings) -> Iterator[None]:
     """Translate errors that a user can fix into CannotStart."""
     try:
         yield
@@ -238,7 +235,7 @@ def _admission(
     return (*rules, ServiceAccountAdmission(store.newest, ids)) if settings.service_account_admission else rules
 
 
-def _pages(
+def _nonresource_handler(
     deps: _ServerDependencies, registry: ServedKinds, tokens: ServiceAccountTokens, counters: ApiServerMetrics
 ) -> NonResourceHandler:
     return NonResourceHandler(

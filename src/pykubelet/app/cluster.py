@@ -34,10 +34,7 @@ _EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs
 
 
 def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None) -> None:
-    """Run a cluster until SIGINT or SIGTERM; containers keep running. CannotStart if that is impossible.
-
-    `view` shows the cluster on the terminal.
-    """
+    """Run a cluster until SIGINT or SIGTERM, shown by `view`; containers keep running. CannotStart if impossible."""
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:

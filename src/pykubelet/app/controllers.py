@@ -433,7 +433,7 @@ def _elected(work: Callable[[], Awaitable[None]], client: ControllerClient, cloc
 
 
 def _root_ca_pem(found: PemSource | None) -> str:
-    """What pods are to trust the API server by, as we do; empty if that is for the machine's authorities to say."""
+    """The authority with which pods verify the API server, as PEM; empty if the kubeconfig names none."""
     try:
         return "" if found is None else pem_text(found).decode()
     except (CredentialError, UnicodeDecodeError) as error:

@@ -155,7 +155,7 @@ def _workers(
 
 def _admission(deps: NodeDependencies, parts: NodeParts, workers: PodWorkers) -> PodAdmission:
     handler = PodAdmitHandler(
-        node=parts.objects.own_node.anyway,
+        node=parts.objects.own_node.current_or_initial,
         health=parts.health,
         sysctls=SysctlAllowlist(safe_sysctls(kernel_version(deps.machine_now.kernel_version))),
         app_armor_error=deps.runtime.app_armor_error,

@@ -46,7 +46,6 @@ class NodeDependencies:
 
     @property
     def name(self) -> str:
-        """The name of the node."""
         return self.settings.node_name
 
     @property

@@ -42,10 +42,7 @@ class NodeConnection(NamedTuple):
 
 
 async def join_cluster(settings: NodeSettings, kubeconfig: Path, *, clock: Clock, stop: asyncio.Event) -> bool:
-    """Request a client certificate if the node has none; False if stopped before it got one.
-
-    CannotStart if the request is denied or expires.
-    """
+    """Request a client certificate if the node has none; False if stopped before. CannotStart if denied or expired."""
     if settings.bootstrap_kubeconfig is None or not await needs_bootstrap(kubeconfig, clock):
         return True
     access = read_rest_config(settings.bootstrap_kubeconfig, clock)

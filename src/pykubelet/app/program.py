@@ -113,10 +113,7 @@ def widen_threads() -> None:
 
 
 def tune_garbage_collection() -> None:
-    """Exclude present objects from garbage collection and collect less often.
-
-    Documents are trees and are freed by reference counting. Called when a program has started.
-    """
+    """Exclude present objects from garbage collection and collect less often: reference counting frees documents."""
     gc.freeze()
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
     gc.enable()

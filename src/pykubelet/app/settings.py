@@ -78,7 +78,7 @@ class NodeSettings:
     """The addresses of the cluster DNS; if empty, pods use the machine's name servers."""
     max_pods: int = 110
     pod_max_pids: int = 4096
-    """So many processes a container may have, with CRI all of a pod together; less than 1: as many as the machine takes."""
+    """The maximum of processes per container, with CRI per pod; less than 1: unlimited."""
     seccomp_default: bool = True
     """Whether containers without a seccomp profile get the CRI runtime's default profile."""
     eviction_hard: Mapping[str, str] = field(default_factory=lambda: DEFAULT_EVICTION_HARD)
@@ -91,8 +91,10 @@ class NodeSettings:
     """The maximum of concurrent image pulls; one that hangs must not delay the others."""
     page: PageSettings | None = None
     with_server: bool = False
-    """Node and API server are one machine: static pods may use its config maps and secrets, and what else is in the
-    manifests is applied by a controller."""
+    """Whether the node shares its machine with the API server.
+
+    Static pods may then use config maps and secrets, and a controller applies the other objects of the manifests.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,6 @@ class ControllersSettings:
 
     kubeconfig: Path
     names: tuple[str, ...] = ()
-    """The controllers to run; None: all."""
+    """The controllers to run; empty: all."""
     leader_elect: bool = True
     """Whether to run only while holding the leader lease."""

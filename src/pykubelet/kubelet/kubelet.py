@@ -84,19 +84,15 @@ class SyncLoopInbox:
         self._queue: KeyedQueue[tuple[object, ...], Notification] = KeyedQueue()
 
     def pod_stopped(self, uid: PodUid) -> None:
-        """No container of this pod can run any more."""
         self._queue.put((PodStopped, uid), PodStopped(uid))
 
     def pod_ended(self, uid: PodUid) -> None:
-        """The worker of this pod has nothing left to do."""
         self._queue.put((PodEnded, uid), PodEnded(uid))
 
     def objects_arrived(self, uid: PodUid) -> None:
-        """An object that this pod references may be available now."""
         self._queue.put((ReferencesArrived, uid), ReferencesArrived(uid))
 
     def probed(self, result: ProbeResult) -> None:
-        """The result of a probe changed."""
         self._queue.put((ProbeResult, result.container_id, result.kind), result)
 
     async def next(self) -> Notification:
@@ -135,7 +131,6 @@ class SyncHandler:
         }
 
     def handle(self, update: PodUpdate) -> None:
-        """Handle changed pods of one source."""
         handler = self._handlers.get(update.op)
         if handler is None:
             log.error("sync loop does not support snapshot updates", source=update.source, op=update.op.name)
@@ -155,7 +150,6 @@ class SyncHandler:
         return pod is not None
 
     def probed(self, result: ProbeResult) -> None:
-        """Handle a changed probe result."""
         is_success = result.verdict is ProbeOutcome.SUCCESS
         if result.kind is ProbeType.READINESS:
             self._statuses.set_container_readiness(result.uid, result.container_id, ready=is_success)

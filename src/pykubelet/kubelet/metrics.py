@@ -33,13 +33,12 @@ class PodCountCollector:
         self._pods, self._records, self._active_pods = pods, records, active_pods
 
     def collect(self) -> "Iterator[Metric]":
-        """Yield the metrics; Prometheus calls this for each scrape."""
         from prometheus_client.metrics_core import GaugeMetricFamily
 
         pods, mirrors, _ = self._pods.pods_and_mirror_pods()
         for name, what, listed in (
-            ("kubelet_desired_pods", "Pods that this node is to run.", pods),
-            ("kubelet_active_pods", "Pods that have not come to their end.", self._active_pods()),
+            ("kubelet_desired_pods", "Pods that this node should run.", pods),
+            ("kubelet_active_pods", "Pods that have not terminated.", self._active_pods()),
         ):
             family = GaugeMetricFamily(name, what, labels=("static",))
             counts = Counter(map(_static, listed))
@@ -51,7 +50,7 @@ class PodCountCollector:
         yield GaugeMetricFamily("kubelet_managed_ephemeral_containers", "Ephemeral containers in pods.", debugging)
         working = GaugeMetricFamily(
             "kubelet_working_pods",
-            "Pods that workers see to, by what they do, and whether anybody wants the pod.",
+            "Pods with a worker, by its state, and whether the pod is desired and static.",
             labels=("lifecycle", "config", "static"),
         )
         counts_of = self._working({PodUid(pod.metadata.uid) for pod in pods})
@@ -83,7 +82,6 @@ class RejectionCollector:
         self._admission, self._eviction = admission, eviction
 
     def collect(self) -> "Iterator[Metric]":
-        """Yield the metrics; Prometheus calls this for each scrape."""
         from prometheus_client.metrics_core import CounterMetricFamily
 
         rejections: Counter[str] = Counter()
@@ -91,11 +89,18 @@ class RejectionCollector:
             rejections[_bounded(reason)] += count
         # Upstream names these two without _total, which the library appends to every counter.
         for name, what, label, counts in (
-            ("kubelet_evictions", "Pods ended because of a shortage.", "eviction_signal", self._eviction.counts),
-            ("kubelet_preemptions", "Pods ended for others.", "preemption_signal", {"": self._admission.preemptions}),
+            ("kubelet_evictions", "Pods evicted by the kubelet.", "eviction_signal", self._eviction.counts),
+            (
+                "kubelet_preemptions",
+                "Pods preempted for critical pods.",
+                "preemption_signal",
+                {"": self._admission.preemptions},
+            ),
         ):
             yield _plain_counter(name, what, label, counts)
-        rejected = CounterMetricFamily("kubelet_admission_rejections_total", "Pods refused.", labels=("reason",))
+        rejected = CounterMetricFamily(
+            "kubelet_admission_rejections_total", "Pods rejected at admission.", labels=("reason",)
+        )
         for reason, count in rejections.items():
             rejected.add_metric((reason,), count)
         yield rejected

@@ -46,7 +46,7 @@ def start_duration(pod: Pod, at: datetime, pulls: Iterable[Interval]) -> PodStar
     """How long a pod took that is now shown running; `pulls` are the intervals of its image pulls."""
     created = pod.metadata.creation_timestamp
     total = (at - parse_time(created)).total_seconds() if created else 0.0
-    is_stateful = any(_is_of_others(volume) for volume in pod.spec.volumes)
+    is_stateful = any(_is_stateful(volume) for volume in pod.spec.volumes)
     return PodStartupDuration(
         total=total, sli=None if is_stateful else total - covered_seconds(pulls) - _init_seconds(pod)
     )
@@ -72,7 +72,7 @@ def _init_seconds(pod: Pod) -> float:
     return max(seconds, 0.0)
 
 
-def _is_of_others(volume: Volume) -> bool:
+def _is_stateful(volume: Volume) -> bool:
     kinds = (volume.secret, volume.config_map, volume.downward_api, volume.empty_dir, volume.projected)
     return all(kind is None for kind in kinds)
 
@@ -137,13 +137,12 @@ class PodStartupLatencyTracker:
         """Ignored: an illegal status is not sent."""
 
     def collect(self) -> "Iterator[Metric]":
-        """Yield the metrics; Prometheus calls this for each scrape."""
         from prometheus_client.metrics_core import HistogramMetricFamily
 
         for name, what, histogram in (
-            ("kubelet_pod_start_duration_seconds", "From the first sight here until shown running.", self._here),
+            ("kubelet_pod_start_duration_seconds", "From first seen by the kubelet until shown running.", self._here),
             ("kubelet_pod_start_total_duration_seconds", "From creation until shown running.", self._total),
-            ("kubelet_pod_start_sli_duration_seconds", "The same without images and init containers.", self._sli),
-            ("kubelet_pod_status_sync_duration_seconds", "From a change until the API has taken it.", self._synced),
+            ("kubelet_pod_start_sli_duration_seconds", "The same without image pulls and init containers.", self._sli),
+            ("kubelet_pod_status_sync_duration_seconds", "From a change until the API has accepted it.", self._synced),
         ):
             yield HistogramMetricFamily(name, what, buckets=histogram.buckets, sum_value=histogram.sum)

@@ -83,10 +83,7 @@ class KillPodOptions(Struct, frozen=True):
 
 
 class UpdatePodOptions(Struct, frozen=True):
-    """Work for a pod worker: a desired pod, or a running pod that only the runtime knows.
-
-    It does not contain the mirror pod of a static pod; who needs that reads it from the pod manager.
-    """
+    """Work for a pod worker: a desired pod, without its mirror pod, or a running pod that only the runtime knows."""
 
     type: SyncPodType
     pod: Pod | None = None

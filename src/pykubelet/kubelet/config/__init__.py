@@ -1,1 +1,1 @@
-"""Where pods come from: files, a URL, an API server; merged into one stream."""
+"""The sources of pods (files, a URL, the API server), merged into one stream of updates."""

@@ -55,7 +55,7 @@ def notifications(
     if mode is NotificationMode.INCREMENTAL:
         return _incremental(merged, source, first_set=first_set)
     is_due = first_set or bool(merged.removes or merged.adds or merged.restores)
-    changes = _told(source, (PodOperation.UPDATE, merged.updates), (PodOperation.DELETE, merged.deletes))
+    changes = _pod_updates(source, (PodOperation.UPDATE, merged.updates), (PodOperation.DELETE, merged.deletes))
     if mode is NotificationMode.SNAPSHOT:
         is_due, changes = is_due or bool(changes), ()
     return (PodUpdate(PodOperation.SET, source, everything()), *changes) if is_due else changes
@@ -63,7 +63,7 @@ def notifications(
 
 def _incremental(merged: MergeResult, source: str, *, first_set: bool) -> tuple[PodUpdate, ...]:
     # Removals come first, so that a recreated pod does not meet its predecessor of the same name.
-    changes = _told(
+    changes = _pod_updates(
         source,
         (PodOperation.REMOVE, merged.removes),
         (PodOperation.ADD, merged.adds),
@@ -73,10 +73,10 @@ def _incremental(merged: MergeResult, source: str, *, first_set: bool) -> tuple[
     )
     changed = merged.adds or merged.updates or merged.deletes
     ready = (PodUpdate(PodOperation.ADD, source),) if first_set and not changed else ()
-    return (*changes, *ready, *_told(source, (PodOperation.RECONCILE, merged.reconciles)))
+    return (*changes, *ready, *_pod_updates(source, (PodOperation.RECONCILE, merged.reconciles)))
 
 
-def _told(source: str, *lists: tuple[PodOperation, Pods]) -> tuple[PodUpdate, ...]:
+def _pod_updates(source: str, *lists: tuple[PodOperation, Pods]) -> tuple[PodUpdate, ...]:
     return tuple(PodUpdate(op, source, pods) for op, pods in lists if pods)
 
 
@@ -144,7 +144,6 @@ class SourceChannel:
         await self._messages.put(PodUpdate(op, self.source, pods))
 
     async def receive(self) -> PodUpdate:
-        """Wait for a message and take it."""
         return await self._messages.get()
 
 
@@ -186,7 +185,6 @@ class PodConfig:
         self._stream.push([PodUpdate(PodOperation.SET, PodSource.ALL, self.pods())])
 
     def pods(self) -> Pods:
-        """All pods of all sources."""
         return tuple(itertools.chain.from_iterable(pods.values() for pods in self._pods.values()))
 
     def is_ready(self, source: str) -> bool:
@@ -198,14 +196,10 @@ class PodConfig:
         return seen >= self._channels.keys() and self._delivered >= self._channels.keys()
 
     def sources(self) -> tuple[str, ...]:
-        """The names of the configured sources."""
         return tuple(self._channels)
 
     def merge(self, source: str, update: PodUpdate) -> tuple[PodUpdate, ...]:
-        """Merge one message now, without waiting for room; returns the updates added to the stream.
-
-        Sources use their channel instead, which waits while the stream is full.
-        """
+        """Merge one message now and return the resulting updates; channels wait for room in the stream before."""
         first_set = update.op is PodOperation.SET and source not in self._delivered
         stored = self._pods.setdefault(source, {})
         merged = merge_update(stored, update, source=source, seen_at=format_micro_time(self._clock.now()))
@@ -312,9 +306,11 @@ class SourceProblemReporter:
 
     def report(self, problem: SourceProblem) -> None:
         # Two followers of one file find the same problem; one event is enough.
-        is_told = any((each.where, each.message) == (problem.where, problem.message) for each in self._open.values())
+        is_reported = any(
+            (each.where, each.message) == (problem.where, problem.message) for each in self._open.values()
+        )
         self._open[problem.source, problem.where] = problem
-        if is_told:
+        if is_reported:
             return
         message = f"{problem.where}: {problem.message}"
         reason = SOURCE_PROBLEM if problem.source in _SOURCES_OF_PODS else MANIFEST_PROBLEM

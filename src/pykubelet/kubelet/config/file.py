@@ -219,18 +219,18 @@ class ProvenanceTrail:
 
     def __init__(self, trail: Trail | None) -> None:
         self._trail = trail
-        self._told: dict[PodUid, PodProvenance] = {}
+        self._recorded: dict[PodUid, PodProvenance] = {}
 
-    def tell(self, stories: Iterable[tuple[PodUid, PodProvenance]]) -> None:
+    def record(self, provenance: Iterable[tuple[PodUid, PodProvenance]]) -> None:
         """Take the provenance of all present pods and record what changed."""
-        before, self._told = self._told, dict(stories)
+        before, self._recorded = self._recorded, dict(provenance)
         if self._trail is not None:
-            for uid, story in self._told.items():
-                if before.get(uid) != story:
-                    _tell(self._trail, uid, before.get(uid, PodProvenance("")), story)
+            for uid, new in self._recorded.items():
+                if before.get(uid) != new:
+                    _record(self._trail, uid, before.get(uid, PodProvenance("")), new)
 
 
-def _tell(trail: Trail, uid: PodUid, old: PodProvenance, new: PodProvenance) -> None:
+def _record(trail: Trail, uid: PodUid, old: PodProvenance, new: PodProvenance) -> None:
     if old.where != new.where:
         trail.note(uid, COMPONENT, "read", place=new.where)
     if new.problem != old.problem:
@@ -261,10 +261,7 @@ class FileSource:
         allow_references: bool = False,
         skips_other_kinds: bool = False,
     ) -> None:
-        """In a directory only files with one of the `extensions` count; "" admits all but editors' backups.
-
-        With `skips_other_kinds` documents that are not pods are skipped, else they are problems.
-        """
+        """In a directory only files with one of the `extensions` count; "" admits all but editors' backups."""
 
         def read(data: bytes, file: str) -> FileReading[Pod]:
             decoded = decode_pods(
@@ -284,24 +281,24 @@ class FileSource:
         self._channel = channel
         self._book = ProblemBook(channel.source, problems)
         self._owners: Mapping[str, str] = {}
-        self._stories = ProvenanceTrail(channel.trail)
+        self._provenance = ProvenanceTrail(channel.trail)
         self._sent: Pods | None = None
 
     async def run(self, ready: asyncio.Event) -> None:
         """Follow the paths until cancelled; `ready` is set after the first read, whatever it found."""
 
-        async def looked(found: FoundManifests[Pod]) -> None:
+        async def send(found: FoundManifests[Pod]) -> None:
             await self._send(found)
             ready.set()
 
-        await self._follower.run(looked)
+        await self._follower.run(send)
 
     async def _send(self, found: FoundManifests[Pod]) -> None:
         outcome = resolve_claims(found.files, self._owners, _claim)
         self._owners = outcome.owners
         self._book.update(with_losses(found.problems, outcome.losses))
         named = {path: reading.items for path, reading in found.files.items()}
-        self._stories.tell(file_provenance(outcome.items, outcome.owners, named, found.problems))
+        self._provenance.record(file_provenance(outcome.items, outcome.owners, named, found.problems))
         if found.is_definite and outcome.items != self._sent:
             await self._channel.send(PodOperation.SET, outcome.items)
             self._sent = outcome.items

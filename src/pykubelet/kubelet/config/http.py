@@ -62,7 +62,7 @@ class UrlSource:
         self._headers = CIMultiDict((name, value) for name, values in (headers or {}).items() for value in values)
         self._node_name, self._allow_references = node_name, allow_references
         self._channel, self._period_seconds = channel, period_seconds
-        self._book, self._stories = ProblemBook(channel.source, problems), ProvenanceTrail(channel.trail)
+        self._book, self._provenance = ProblemBook(channel.source, problems), ProvenanceTrail(channel.trail)
         self._sent: Pods | None = None
         self._body: bytes | None = None
         self._pods: Pods = ()
@@ -93,7 +93,7 @@ class UrlSource:
         if self._failures:
             log.info("pods read from the URL again", url=self._where)
         self._failures = 0
-        self._tell("")
+        self._report("")
 
     def _note_failure(self, message: str) -> None:
         if self._failures < LOUD_FAILURES:
@@ -105,11 +105,13 @@ class UrlSource:
         else:
             log.debug("pods not read from the URL", url=self._where, error=message)
         self._failures += 1
-        self._tell(message)
+        self._report(message)
 
-    def _tell(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         self._book.update({self._where: problem} if problem else {})
-        self._stories.tell((PodUid(pod.metadata.uid), PodProvenance(self._where, problem)) for pod in self._sent or ())
+        self._provenance.record(
+            (PodUid(pod.metadata.uid), PodProvenance(self._where, problem)) for pod in self._sent or ()
+        )
 
     async def _pods_now(self, session: aiohttp.ClientSession) -> Pods:
         """Poll the URL and decode its pods."""
@@ -123,12 +125,12 @@ class UrlSource:
         if not body:
             raise _FailedError("zero-length data received; the pods known from it are kept")
         if body != self._body:
-            await self._understand(body)
+            await self._decode(body)
         if self._refusal:
             raise _FailedError(self._refusal)
         return self._pods
 
-    async def _understand(self, body: bytes) -> None:
+    async def _decode(self, body: bytes) -> None:
         decoded = await asyncio.to_thread(
             decode_pods, body, origin=self._origin, node_name=self._node_name, allow_references=self._allow_references
         )

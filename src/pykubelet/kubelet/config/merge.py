@@ -1,7 +1,7 @@
 """Merges one message of a source into the stored pods of that source.
 
 Pure: returns what was added, changed and removed, and which entries to store. A message costs what it carries: all
-operations but SET look only at their own pods. Pods are frozen: a changed pod is a new value that shares its unchanged
+operations but SET read only their own pods. Pods are frozen: a changed pod is a new value that shares its unchanged
 parts. RESTORE existed until 1.18 and is kept, see `merge_update`.
 
 Upstream: pkg/kubelet/config/config.go
@@ -122,7 +122,8 @@ def merge_update(stored: Mapping[str, Pod], update: PodUpdate, *, source: str, s
     """
     match update.op:
         case PodOperation.SET:
-            return _set(stored, update.pods, source, seen_at)
+            merged = _applied(stored, update.pods, source, seen_at, replaces=True)
+            return replace(merged, removes=tuple(pod for uid, pod in stored.items() if uid not in merged.stored))
         case PodOperation.ADD | PodOperation.UPDATE | PodOperation.DELETE:
             return _applied(stored, update.pods, source, seen_at, replaces=False)
         case PodOperation.REMOVE:
@@ -150,11 +151,6 @@ class _Entry:
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
-
-
-def _set(stored: Mapping[str, Pod], pods: Pods, source: str, seen_at: str) -> MergeResult:
-    applied = _applied(stored, pods, source, seen_at, replaces=True)
-    return replace(applied, removes=tuple(pod for uid, pod in stored.items() if uid not in applied.stored))
 
 
 def _applied(stored: Mapping[str, Pod], pods: Pods, source: str, seen_at: str, *, replaces: bool) -> MergeResult:

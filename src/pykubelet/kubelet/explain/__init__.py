@@ -1,1 +1,1 @@
-"""The node agent: sources, pods, workers, references and status."""
+"""Explains what a pod waits for, from the recorded decisions of the kubelet."""

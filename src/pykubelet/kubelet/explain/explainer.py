@@ -115,10 +115,7 @@ class PodExplainer:
         self._trail, self._problems, self._clock = trail, problems, clock
 
     def explain(self, namespace: str, name: str) -> Document | None:
-        """The document of an Explanation; None if the node knows nothing about such a pod.
-
-        A static pod may be named as in its manifest.
-        """
+        """The Explanation of a pod as a document; None if it is unknown. A static pod may have its manifest's name."""
         for known in (name, f"{name}-{self._node_name.lower()}"):
             pod = self._pods.pod_by_name(namespace, known) or self._ending(full_name(known, namespace))
             if pod is not None:

@@ -1,6 +1,5 @@
 """The values of `why`: what is known of a pod, what blocks it, and the explanation."""
 
-from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 
@@ -78,13 +77,11 @@ class PodSituation(Struct, frozen=True, kw_only=True):
 
     def newest(self, *whats: str, container: str = "", said: str = "") -> TrailEntry | None:
         """The newest entry with one of these texts, optionally about a container and with this beginning."""
-        return next(self._matching(whats, container, said), None)
-
-    def _matching(self, whats: tuple[str, ...], container: str, said: str) -> Iterator[TrailEntry]:
         for entry in reversed(self.entries):
             is_about = not container or entry.fact("container") in {container, ""}
             if entry.what in whats and is_about and entry.fact("said").startswith(said):
-                yield entry
+                return entry
+        return None
 
 
 class Explanation(Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -12,7 +12,9 @@ from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, PodSitu
 from pykubelet.kubelet.explain.trail import DONE, NOT_SENT, SENT
 from pykubelet.kubelet.types import PodWorkerState, WaitStage
 
-_FORCE = "kubectl delete pod {} -n {} --grace-period=0 --force has the API forget it at once, whatever runs of it"
+_FORCE = (
+    "kubectl delete pod {} -n {} --grace-period=0 --force deletes it from the API at once, even if containers still run"
+)
 
 
 def blocked_by_termination(seen: PodSituation) -> Blocked | None:
@@ -94,14 +96,15 @@ def _forgotten(seen: PodSituation) -> Blocked:
     if (note is not None and note.what == DONE) or (not seen.is_from_node and seen.pod.metadata.finalizers):
         return blocked_by_finalizers(seen.pod)
     if note is not None and note.what == NOT_SENT:
-        why = note.fact("why")
         return Blocked(
             BlockingStep.STATUS,
-            f"the API server to take its last status: {why}",
+            f"the API server to accept its last status: {note.fact('why')}",
             "the API server answers again",
             since=note.at,
         )
-    return Blocked(BlockingStep.STATUS, "the API server to forget it", f"the node tells it; {_force(seen)}")
+    return Blocked(
+        BlockingStep.STATUS, "the API server to delete it", f"the node requests the deletion; {_force(seen)}"
+    )
 
 
 def blocked_by_finalizers(pod: Pod) -> Blocked:

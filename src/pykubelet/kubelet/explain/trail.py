@@ -80,13 +80,16 @@ class _PodTrail:
     left_out: int = 0
 
 
+_EMPTY = _PodTrail()
+
+
 class PodTrails:
     """The trails of all pods; implements `Trail`."""
 
     def __init__(self, *, clock: Clock, pods: int = PODS, entries_per_pod: int = ENTRIES_PER_POD) -> None:
         self._clock, self._pods, self._entries_per_pod = clock, pods, entries_per_pod
         self._trails: OrderedDict[PodUid, _PodTrail] = OrderedDict()
-        self._listener: Callable[[PodUid], None] = _ignore
+        self._listener: Callable[[PodUid], None] = lambda _: None
 
     def on_news(self, listener: Callable[[PodUid], None]) -> None:
         """Call this with the pod of every new entry; it must not wait."""
@@ -126,18 +129,15 @@ class PodTrails:
 
     def entries(self, uid: PodUid) -> tuple[TrailEntry, ...]:
         """The entries of a pod, in the order in which they were last repeated."""
-        trail = self._trails.get(uid)
-        return tuple(trail.entries) if trail is not None else ()
+        return tuple(self._trails.get(uid, _EMPTY).entries)
 
     def left_out(self, uid: PodUid) -> int:
         """How many entries of a pod were dropped, after the first few."""
-        trail = self._trails.get(uid)
-        return trail.left_out if trail is not None else 0
+        return self._trails.get(uid, _EMPTY).left_out
 
     def waiting(self, uid: PodUid) -> tuple[TrailWait, ...]:
         """What a pod waits for now, the longest wait first."""
-        trail = self._trails.get(uid)
-        return tuple(sorted(trail.waiting.values(), key=lambda one: one.since)) if trail is not None else ()
+        return tuple(sorted(self._trails.get(uid, _EMPTY).waiting.values(), key=lambda one: one.since))
 
     def __len__(self) -> int:
         """The number of pods with a trail."""
@@ -152,10 +152,6 @@ class PodTrails:
         else:
             self._trails.move_to_end(uid)
         return trail
-
-
-def _ignore(_: PodUid) -> None:
-    """The listener before `on_news` sets another."""
 
 
 class TrailEventRecorder:

@@ -8,6 +8,7 @@ container that is not ready.
 import re
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from pykubelet.api.generated.core import Container, ContainerStateWaiting, ContainerStatus, Probe
 from pykubelet.api.pods import is_restartable_init_container, is_terminal
@@ -22,7 +23,7 @@ _IMAGE = {
     "ImagePullBackOff": "put right the image's name or the pull secrets, or wait until its registry answers",
     "ErrImageNeverPull": "bring the image onto the node, or set imagePullPolicy to IfNotPresent",
     "InvalidImageName": "write the image's name as HOST/PATH:TAG",
-    "ImageInspectError": "the runtime can look at the image again",
+    "ImageInspectError": "the runtime can inspect the image again",
     "RegistryUnavailable": "its registry answers again",
     "SignatureValidationFailed": "an image whose signature is good",
 }
@@ -45,14 +46,27 @@ _ADMISSION = {
     "SysctlForbidden": "drop the sysctl, or allow it on the node",
     "AppArmor": "drop the AppArmor profile, or run the pod where it can be enforced",
 }
+# The step, what the pod waits for, and what unblocks it, by the stage at which it waits.
+_STAGES = {
+    WaitStage.ADMISSION: (BlockingStep.ROOM, "room on its node", "they end; their termination was requested"),
+    WaitStage.SOURCES: (
+        BlockingStep.MANIFEST,
+        "its manifest to become valid; it runs as the last valid version says",
+        "correct the manifest; the change takes effect at once",
+    ),
+    WaitStage.CLAIMS: (
+        BlockingStep.DUPLICATE,
+        "nothing, but another manifest names it too",
+        "remove the pod from one of them, or give it another name there",
+    ),
+}
 _RECREATE = "; a rejected pod is never tried again: delete it and create it again"
 
 
 def waiting_for(seen: PodSituation) -> Blocked:
     """What a pod waits for; BlockingStep.NOTHING if it is as desired."""
-    for question in _QUESTIONS:
-        found = question(seen)
-        if found is not None:
+    for check in _CHECKS:
+        if (found := check(seen)) is not None:
             return found
     return Blocked(BlockingStep.NOTHING, "nothing: it runs and is ready")
 
@@ -111,21 +125,17 @@ def _unscheduled(seen: PodSituation) -> Blocked | None:
     name = pod.spec.scheduler_name or "default-scheduler"
     return Blocked(
         BlockingStep.SCHEDULING,
-        f"a scheduler: none has looked at it, it asks for {name}",
+        f"a scheduler: none has handled it, it asks for {name}",
         f"run {name}, or set spec.nodeName",
     )
 
 
-def _held(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStage.ADMISSION)
+def _at_stage(stage: WaitStage, seen: PodSituation) -> Blocked | None:
+    wait = seen.at(stage)
     if wait is None:
         return None
-    return Blocked(
-        BlockingStep.ROOM,
-        f"room on its node: {wait.what}",
-        "they end; their termination was requested",
-        since=wait.since,
-    )
+    step, what, unblock = _STAGES[stage]
+    return Blocked(step, f"{what}: {wait.what}", unblock, since=wait.since)
 
 
 def _turn(seen: PodSituation) -> Blocked | None:
@@ -138,18 +148,6 @@ def _turn(seen: PodSituation) -> Blocked | None:
     until = holder.until if holder is not None else None
     return Blocked(
         BlockingStep.TURN, f"the former static pod of this name to end{reason}", unblock, since=wait.since, until=until
-    )
-
-
-def _broken_manifest(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStage.SOURCES)
-    if wait is None:
-        return None
-    return Blocked(
-        BlockingStep.MANIFEST,
-        f"its manifest to make sense again; it runs as last understood: {wait.what}",
-        "mend the manifest; what it says then takes effect at once",
-        since=wait.since,
     )
 
 
@@ -181,21 +179,9 @@ def _unsent(seen: PodSituation) -> Blocked | None:
         return None
     return Blocked(
         BlockingStep.STATUS,
-        f"the API server to take its status: {note.fact('why')}",
+        f"the API server to accept its status: {note.fact('why')}",
         "the API server answers again, or allows it",
         since=note.at,
-    )
-
-
-def _duplicate(seen: PodSituation) -> Blocked | None:
-    wait = seen.at(WaitStage.CLAIMS)
-    if wait is None:
-        return None
-    return Blocked(
-        BlockingStep.DUPLICATE,
-        f"nothing, but another manifest names it too: {wait.what}",
-        "remove the pod from one of them, or give it another name there",
-        since=wait.since,
     )
 
 
@@ -266,7 +252,7 @@ def _probe(seen: PodSituation, container: Container, step: BlockingStep, kind: s
     if note is None:
         return Blocked(
             step,
-            f"{what}: it has not passed yet, it is asked every {max(probe.period_seconds, 1)} s "
+            f"{what}: it has not passed yet, it runs every {max(probe.period_seconds, 1)} s "
             f"after {probe.initial_delay_seconds} s",
             "it passes",
         )
@@ -318,7 +304,7 @@ def _crashed(seen: PodSituation, container: Container, status: ContainerStatus) 
     return Blocked(
         BlockingStep.CRASH_LOOP,
         f"container {container.name} to be started again: it {_exit(status)}, "
-        f"was restarted {status.restart_count} times, and has to wait ever longer{why}",
+        f"was restarted {status.restart_count} times, and the back-off grows{why}",
         f"it stops failing; its log tells why: {_logs(seen, container)}",
         until=_retry(seen),
     )
@@ -407,17 +393,17 @@ def _logs(seen: PodSituation, container: Container, *, previous: bool = True) ->
     return f"kubectl logs {meta.name} -n {meta.namespace} -c {container.name}" + (" --previous" if previous else "")
 
 
-_QUESTIONS: tuple[Callable[[PodSituation], Blocked | None], ...] = (
+_CHECKS: tuple[Callable[[PodSituation], Blocked | None], ...] = (
     blocked_by_termination,
     _refused,
     _ended,
     _unscheduled,
-    _held,
+    partial(_at_stage, WaitStage.ADMISSION),
     _turn,
-    _broken_manifest,
+    partial(_at_stage, WaitStage.SOURCES),
     _node,
     blocked_by_containers,
     _gate,
     _unsent,
-    _duplicate,
+    partial(_at_stage, WaitStage.CLAIMS),
 )

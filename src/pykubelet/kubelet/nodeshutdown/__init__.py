@@ -1,1 +1,1 @@
-"""The node agent: sources, pods, workers, references and status."""
+"""Graceful shutdown of the node."""

@@ -1,1 +1,1 @@
-"""What this node says of itself: that it is there, how it is, that it still lives."""
+"""The node's registration, status, conditions and lease."""

@@ -38,26 +38,19 @@ class NodePressures:
     pid: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """Reason, message and event of a pressure condition, if present and if absent."""
-
-    present: tuple[str, str, str]
-    absent: tuple[str, str, str]
-
-
+# Reason, message and event of each pressure condition, first while it is absent, then while it is present.
 _WORDS = {
-    "MemoryPressure": _Words(
-        ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available", "NodeHasInsufficientMemory"),
+    "MemoryPressure": (
         ("KubeletHasSufficientMemory", "kubelet has sufficient memory available", "NodeHasSufficientMemory"),
+        ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available", "NodeHasInsufficientMemory"),
     ),
-    "DiskPressure": _Words(
-        ("KubeletHasDiskPressure", "kubelet has disk pressure", "NodeHasDiskPressure"),
+    "DiskPressure": (
         ("KubeletHasNoDiskPressure", "kubelet has no disk pressure", "NodeHasNoDiskPressure"),
+        ("KubeletHasDiskPressure", "kubelet has disk pressure", "NodeHasDiskPressure"),
     ),
-    "PIDPressure": _Words(
-        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available", "NodeHasInsufficientPID"),
+    "PIDPressure": (
         ("KubeletHasSufficientPID", "kubelet has sufficient PID available", "NodeHasSufficientPID"),
+        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available", "NodeHasInsufficientPID"),
     ),
 }
 
@@ -72,8 +65,7 @@ def node_conditions(
         known = find_condition(conditions, kind)
         conditions = _put(conditions, pressure_condition(known, kind, is_short=is_short, now=now))
         if known is None or known.status != ("True" if is_short else "False"):
-            words = _WORDS[kind]
-            events.append((words.present if is_short else words.absent)[2])
+            events.append(_WORDS[kind][is_short][2])
     known = find_condition(conditions, READY)
     ready = ready_condition(known, errors, warning, now)
     if known is not None and known.status != ready.status:
@@ -87,8 +79,7 @@ def pressure_condition(known: NodeCondition | None, kind: str, *, is_short: bool
     status = "True" if is_short else "False"
     if known is not None and known.status == status:
         return replace(known, last_heartbeat_time=at)
-    words = _WORDS[kind]
-    reason, message, _ = words.present if is_short else words.absent
+    reason, message, _ = _WORDS[kind][is_short]
     return NodeCondition(
         type=kind, status=status, reason=reason, message=message, last_heartbeat_time=at, last_transition_time=at
     )
@@ -99,14 +90,14 @@ def ready_condition(known: NodeCondition | None, errors: Sequence[str], warning:
     at = format_time(now)
     status = "False" if errors else "True"
     message = aggregate_errors(errors) or "kubelet is posting ready status"
-    is_turning = known is None or known.status != status
+    since = known.last_transition_time if known is not None and known.status == status else at
     return NodeCondition(
         type=READY,
         status=status,
         reason="KubeletNotReady" if errors else "KubeletReady",
         message=f"{message}. WARNING: {warning}" if warning else message,
         last_heartbeat_time=at,
-        last_transition_time=at if is_turning or known is None else known.last_transition_time,
+        last_transition_time=since,
     )
 
 
@@ -125,7 +116,6 @@ def aggregate_errors(errors: Iterable[str]) -> str:
 
 
 def find_condition(conditions: Iterable[NodeCondition], kind: str) -> NodeCondition | None:
-    """The condition of this type."""
     return next((condition for condition in conditions if condition.type == kind), None)
 
 

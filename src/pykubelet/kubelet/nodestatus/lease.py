@@ -66,10 +66,8 @@ class NodeLease:
             except NotFound as error:
                 log.warning("lease not renewed", node=self._name, cause=str(error))
                 return False
-            except TimeoutError:
-                log.warning("lease not renewed", node=self._name, cause="no answer in time")
-            except ApiError as error:
-                log.warning("lease not renewed", node=self._name, cause=str(error))
+            except (ApiError, TimeoutError) as error:
+                log.warning("lease not renewed", node=self._name, cause=str(error) or "no answer in time")
             else:
                 return True
         return False

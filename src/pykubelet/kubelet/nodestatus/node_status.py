@@ -116,7 +116,6 @@ class NodeHealth:
         )
 
     def pressures(self) -> NodePressures:
-        """Which resources the machine is short of."""
         return self._pressures
 
     def pressure_conditions(self) -> tuple[str, ...]:
@@ -163,15 +162,14 @@ class OwnNode:
         return self._shown
 
     def allocatable(self) -> Mapping[str, str]:
-        """The node's allocatable resources."""
-        return self.anyway().status.allocatable
+        return self.current_or_initial().status.allocatable
 
     def host_ips(self) -> tuple[str, ...]:
         """The node's addresses, the preferred one first."""
-        addresses = self.anyway().status.addresses
+        addresses = self.current_or_initial().status.addresses
         return tuple(one.address for one in addresses if one.type == "InternalIP")[:2]
 
-    def anyway(self) -> Node:
+    def current_or_initial(self) -> Node:
         """The node as last shown, or its initial object; admission must not depend on the API server."""
         return self._shown if self._shown is not None else self._initial
 
@@ -242,7 +240,7 @@ class NodeStatusReporter:
         self._node: Node | None = None
         self._reported_at: float | None = None
         self._delay_seconds = 0.0
-        self._has_told_reboot = self._was_unschedulable = False
+        self._has_recorded_reboot = self._was_unschedulable = False
         self._wanted_now = asyncio.Event()
 
     @property
@@ -276,7 +274,7 @@ class NodeStatusReporter:
             self._node = await try_to_register(self._client, wanted)
             if self._node is not None:
                 log.info("node registered", node=self._settings.name)
-                self._tell(events)
+                self._record(events)
                 return
             await asyncio.sleep(retries.next_delay_seconds())
 
@@ -286,10 +284,8 @@ class NodeStatusReporter:
             try:
                 async with asyncio.timeout(TRY_SECONDS):
                     await self._try_to_report(is_first=attempt == 0)
-            except TimeoutError:
-                log.warning("node status not sent", node=self._settings.name, cause="no answer in time")
-            except ApiError as error:
-                log.warning("node status not sent", node=self._settings.name, cause=str(error))
+            except (ApiError, TimeoutError) as error:
+                log.warning("node status not sent", node=self._settings.name, cause=str(error) or "no answer in time")
             else:
                 return True
         log.error("node status not sent in this period", node=self._settings.name, tries=TRIES)
@@ -310,8 +306,8 @@ class NodeStatusReporter:
             self._reported_at = self._clock.monotonic()
         else:
             self._node = original
-        self._tell(events)
-        self._tell_schedulable(original)
+        self._record(events)
+        self._record_schedulable(original)
 
     async def _situation(self) -> NodeStatusInputs:
         health = self._inputs.health
@@ -356,16 +352,16 @@ class NodeStatusReporter:
         shown = find_condition(self._node.status.conditions, READY) if self._node is not None else None
         return shown is not None and shown.status == "True"
 
-    def _tell(self, events: Sequence[NodeEvent]) -> None:
+    def _record(self, events: Sequence[NodeEvent]) -> None:
         for event in events:
             if event.reason == "Rebooted":
                 # The watch may show the old boot ID again before our patch.
-                if self._has_told_reboot:
+                if self._has_recorded_reboot:
                     continue
-                self._has_told_reboot = True
+                self._has_recorded_reboot = True
             self._recorder.event(self._reference, event.type, event.reason, event.message)
 
-    def _tell_schedulable(self, node: Node) -> None:
+    def _record_schedulable(self, node: Node) -> None:
         if node.spec.unschedulable != self._was_unschedulable:
             self._was_unschedulable = node.spec.unschedulable
             reason = "NodeNotSchedulable" if self._was_unschedulable else "NodeSchedulable"

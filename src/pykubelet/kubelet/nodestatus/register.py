@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import AlreadyExists, ApiError, Forbidden
-from pykubelet.api.generated.core import Node, NodeCondition, NodeSpec, NodeStatus
+from pykubelet.api.generated.core import Node, NodeSpec, NodeStatus
 from pykubelet.api.patch.strategic_diff import diff_strategic
 from pykubelet.api.quantity import Quantity, parse_quantity
 from pykubelet.api.scheme import NODES
@@ -70,13 +70,10 @@ def report_delay_seconds(random: float) -> float:
 
 
 def _comparable(status: NodeStatus) -> tuple[object, ...]:
-    conditions = sorted(map(_without_heartbeat, status.conditions), key=lambda condition: condition.type)
+    ordered = sorted(status.conditions, key=lambda condition: condition.type)
+    conditions = [replace(condition, last_heartbeat_time=None) for condition in ordered]
     rest = replace(status, conditions=(), capacity={}, allocatable={})
     return conditions, _amounts(status.capacity), _amounts(status.allocatable), rest
-
-
-def _without_heartbeat(condition: NodeCondition) -> NodeCondition:
-    return replace(condition, last_heartbeat_time=None)
 
 
 def _amounts(quantities: Mapping[str, str]) -> dict[str, Quantity]:

@@ -53,22 +53,22 @@ def capacity(machine: MachineInfo, known: Quantities, *, max_pods: int, pods_per
 
 
 def reservation(
-    all_there_is: Quantities, reserved: Quantities, kept_free: Mapping[str, QuantityOrPercentage]
+    total: Quantities, reserved: Quantities, kept_free: Mapping[str, QuantityOrPercentage]
 ) -> dict[str, str]:
     """What is reserved for the system, plus the hard eviction thresholds."""
-    found = {name: parse_quantity(reserved[name]) for name in all_there_is if name in reserved}
-    for name, value in all_there_is.items():
+    found = {name: parse_quantity(reserved[name]) for name in total if name in reserved}
+    for name, value in total.items():
         if name in kept_free:
             found[name] = add(found.get(name, Quantity()), kept_free[name].of(parse_quantity(value).value()))
     return {name: str(quantity) for name, quantity in found.items() if quantity.sign()}
 
 
-def allocatable(all_there_is: Quantities, reserved: Quantities, known: Quantities) -> dict[str, str]:
+def allocatable(total: Quantities, reserved: Quantities, known: Quantities) -> dict[str, str]:
     """What pods may use: capacity without the reservation, memory also without huge pages, at least zero."""
-    usable = {name: value for name, value in known.items() if name in all_there_is or not is_extended(name)}
-    for name, value in all_there_is.items():
+    usable = {name: value for name, value in known.items() if name in total or not is_extended(name)}
+    for name, value in total.items():
         usable[name] = _left(value, reserved[name]) if name in reserved else value
-    for name, value in all_there_is.items():
+    for name, value in total.items():
         if name.startswith(HUGE_PAGES):
             usable["memory"] = _left(usable.get("memory", _ZERO), value)
     return usable

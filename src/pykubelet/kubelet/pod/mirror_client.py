@@ -129,10 +129,7 @@ class MirrorReconciler:
             await self._create(pod)
 
     async def delete_orphaned_mirrors(self, full_names: Iterable[str], is_terminating: Callable[[str], bool]) -> None:
-        """Delete mirror pods without a static pod, unless that pod is still terminating.
-
-        `is_terminating` says of a full name whether the static pod started under it is terminating.
-        """
+        """Delete mirror pods without a static pod, unless the pod started under their full name still terminates."""
         for name in full_names:
             if not is_terminating(name):
                 await self._delete(name, None)

@@ -49,11 +49,7 @@ def is_mirror_pod_of(mirror: Pod, pod: Pod) -> bool:
 
 
 def plan_mirror(pod: Pod, mirror: Pod | None) -> MirrorPlan:
-    """What to do when the API server has `mirror` under the pod's name, or nothing.
-
-    A mirror pod that is being deleted is replaced at once: the static pod keeps running, whatever a user does to its
-    mirror.
-    """
+    """What to do about `mirror`, the pod of this name in the API; one that is being deleted is replaced at once."""
     if not is_static_pod(pod):
         return MirrorPlan.LEAVE
     if mirror is None:
@@ -218,11 +214,9 @@ class PodManager:
         return self._pods_by_uid.get(uid)
 
     def pod_by_name(self, namespace: str, name: str) -> Pod | None:
-        """The regular pod of this name."""
         return self.pod_by_full_name(full_name(name, namespace))
 
     def pod_by_full_name(self, pod_full_name: str) -> Pod | None:
-        """The regular pod of this full name."""
         return self._pods_by_full_name.get(pod_full_name)
 
     def pod_by_mirror_pod(self, mirror_pod: Pod) -> Pod | None:

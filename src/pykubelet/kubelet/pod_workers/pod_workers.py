@@ -110,11 +110,9 @@ class PodRemoval:
         return self._sources.all_ready()
 
     def should_pod_content_be_removed(self, uid: PodUid) -> bool:
-        """Whether everything of the pod may be deleted: it was evicted, or is deleted and has terminated."""
         return self._queries.should_pod_content_be_removed(uid)
 
     def should_pod_runtime_be_removed(self, uid: PodUid) -> bool:
-        """Whether what running containers need may be removed."""
         return self._queries.should_pod_runtime_be_removed(uid)
 
     def could_have_running_containers(self, uid: PodUid, /) -> bool:

@@ -79,7 +79,6 @@ class PodSyncStatus(Struct, frozen=True, kw_only=True):
 
     @property
     def is_started(self) -> bool:
-        """Whether the pod was ever started."""
         return self.started_at is not None
 
     @property
@@ -88,11 +87,6 @@ class PodSyncStatus(Struct, frozen=True, kw_only=True):
         if self.pending is not None and self.pending.pod is not None:
             return self.pending.pod
         return self.active.pod if self.active is not None else None
-
-
-def taken_up(record: PodSyncStatus, work: UpdatePodOptions) -> PodSyncStatus:
-    """The record after its worker took `work`; the kill options stay in the record itself."""
-    return replace(record, pending=None, active=replace(work, kill=None))
 
 
 def replayed(record: PodSyncStatus) -> PodSyncStatus:
@@ -179,10 +173,7 @@ class StaticPodQueue:
 
 
 class WorkerDecision(Struct, frozen=True):
-    """The result of a transition: workers to wake, a sync to interrupt, and what became of a pod.
-
-    Of the `stopped` pod no container can run any more; the worker of the `ended` pod has nothing left to do.
-    """
+    """Workers to wake, the sync to interrupt, the pod that stopped, and the pod whose worker has nothing left to do."""
 
     wake: tuple[PodUid, ...] = ()
     interrupt: PodUid | None = None
@@ -246,7 +237,8 @@ class PodStateMachine:
             return None
         if work.pod is not None and not record.is_started:
             record = replace(record, started_at=now)
-        record = replace(taken_up(record, work), acknowledged=record.is_terminating)
+        # The record itself keeps the kill options.
+        record = replace(record, pending=None, active=replace(work, kill=None), acknowledged=record.is_terminating)
         self.records[uid] = record
         return SyncJob(uid, record.state, work, record.grace_seconds, record.change_status)
 
@@ -273,10 +265,7 @@ class PodStateMachine:
         return WorkerDecision(wake=(uid,))
 
     def sync_known(self, desired: Container[PodUid], now: float) -> list[WorkerDecision]:
-        """Terminate every pod that is not desired, and forget the finished ones.
-
-        The caller restarts desired pods that are unknown afterwards.
-        """
+        """Terminate pods that are not desired, forget finished ones; the caller restarts desired pods left unknown."""
         self.has_synced = True
         return [self.settle(uid, now, is_desired=uid in desired) for uid in tuple(self.records)]
 

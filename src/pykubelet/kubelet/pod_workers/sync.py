@@ -84,16 +84,17 @@ class PodSyncer:
         trail: Trail,
         clock: Clock,
     ) -> None:
-        self._reports, self._environment, self._containers = reports, environment, containers
+        self._reports, self._statuses = reports, reports.manager
+        self._environment, self._containers = environment, containers
         self._probes, self._recorder, self._trail, self._clock = probes, recorder, trail, clock
 
     async def sync_pod(self, pod: Pod, observed: RuntimePod) -> WorkerResult:
         """Bring a pod closer to its desired state."""
         uid, around = PodUid(pod.metadata.uid), self._environment
-        self._probes.add_pod(pod, self._reports.shown_status(pod))
+        self._probes.add_pod(pod, self._statuses.shown_status(pod))
         observed = await around.termination_messages.fill(pod, observed)
         status = self._reports.generate(pod, observed, is_terminal=False)
-        self._reports.set_pod_status(pod, status)
+        self._statuses.set_pod_status(pod, status)
         if is_terminal(status.phase):
             await self._containers.prune(observed)
             self._trail.note(uid, COMPONENT, "pod has come to its end", phase=status.phase, reason=status.reason)
@@ -112,7 +113,7 @@ class PodSyncer:
             await self._report_failures(pod, observed)
         self._raise_for(results)
         # Only the kept status knows when the pod started.
-        kept = self._reports.pod_status(uid) or status
+        kept = self._statuses.pod_status(uid) or status
         return WorkerResult(again_in_seconds=deadline_in_seconds(pod, kept, self._clock.now()))
 
     async def sync_terminating_pod(
@@ -121,10 +122,10 @@ class PodSyncer:
         """Stop everything of a pod, and report how its containers ended while the runtime still shows it."""
         messages = self._environment.termination_messages
         self._environment.volumes.stop_updating(pod)
-        self._probes.add_pod(pod, self._reports.shown_status(pod))
+        self._probes.add_pod(pod, self._statuses.shown_status(pod))
         observed = await messages.fill(pod, observed)
         status = self._reports.generate(pod, observed, is_terminal=False)
-        self._reports.set_pod_status(pod, change_status(status) if change_status is not None else status)
+        self._statuses.set_pod_status(pod, change_status(status) if change_status is not None else status)
         self._probes.stop_liveness_and_startup(pod)
         with self._waiting(pod, WaitStage.STOP, f"containers being stopped, {grace_seconds} s of grace", grace_seconds):
             await self._kill(pod, observed, grace_seconds)
@@ -134,7 +135,7 @@ class PodSyncer:
         if running := running_ids(stopped):
             raise SyncFailed(f"detected running containers after a successful KillPod: [{' '.join(running)}]")
         stopped = await messages.fill(pod, with_addresses_of(stopped, observed))
-        self._reports.set_pod_status(pod, self._reports.generate(pod, stopped, is_terminal=True))
+        self._statuses.set_pod_status(pod, self._reports.generate(pod, stopped, is_terminal=True))
 
     async def sync_terminating_runtime_pod(self, running: RuntimePod) -> None:
         """Stop everything of a pod that only the runtime knows; it has no status to report."""
@@ -143,11 +144,11 @@ class PodSyncer:
     async def sync_terminated_pod(self, pod: Pod, observed: RuntimePod) -> None:
         """Clean up after a stopped pod. Garbage collection removes its containers later, so logs stay readable."""
         observed = await self._environment.termination_messages.fill(pod, observed)
-        self._reports.set_pod_status(pod, self._reports.generate(pod, observed, is_terminal=True))
+        self._statuses.set_pod_status(pod, self._reports.generate(pod, observed, is_terminal=True))
         with self._waiting(pod, WaitStage.UNMOUNT, "volumes being unmounted"):
             await self._environment.volumes.unmount(pod)
         self._environment.references.unregister_pod(pod)
-        self._reports.terminate_pod(pod)
+        self._statuses.terminate_pod(pod)
 
     def _need_network(self, pod: Pod) -> None:
         error = self._environment.health.network_error()
@@ -191,7 +192,7 @@ class PodSyncer:
             # The failure to start says more than the failure to inspect.
             return
         now = await self._environment.termination_messages.fill(pod, found)
-        self._reports.set_pod_status(pod, self._reports.generate(pod, now, is_terminal=False))
+        self._statuses.set_pod_status(pod, self._reports.generate(pod, now, is_terminal=False))
 
     async def _kill(self, pod: Pod | None, observed: RuntimePod, grace_seconds: int) -> None:
         results = await self._containers.kill_pod(pod, observed, grace_seconds=grace_seconds)
@@ -220,7 +221,6 @@ class PodSyncer:
 
 
 def running_ids(observed: RuntimePod) -> tuple[str, ...]:
-    """The IDs of the running containers."""
     return tuple(container.id for container in observed.containers if container.state is ContainerState.RUNNING)
 
 
@@ -262,7 +262,6 @@ class PodWorkerDurations:
             self._histograms.setdefault(operation, Histogram()).observe(self._clock.monotonic() - began)
 
     def collect(self) -> "Iterator[Metric]":
-        """Yield the metric; Prometheus calls this for each scrape."""
         from prometheus_client.metrics_core import HistogramMetricFamily
 
         durations = HistogramMetricFamily(

@@ -1,1 +1,1 @@
-"""What this node reports about its pods."""
+"""Pod statuses: generated, normalized, cached and sent to the API server."""

@@ -55,10 +55,7 @@ class ResizeConditions:
         self._resizes[uid] = replace(resize, pending=pending)
 
     def set_in_progress(self, uid: PodUid, *, reason: str, message: str, generation: int) -> None:
-        """Set PodResizeInProgress.
-
-        While it is set its generation stays, and empty reason and message keep the old ones: clear it first.
-        """
+        """Set PodResizeInProgress; while it is set, its generation stays, and empty texts keep the old ones."""
         resize = self._resizes.get(uid, _NONE)
         if old := resize.in_progress:
             generation = old.observed_generation
@@ -98,7 +95,6 @@ class ResizeConditions:
                     self._resizes[uid] = replace(resize, in_progress=fresh)
 
     def drop(self, uid: PodUid) -> None:
-        """Forget the conditions of a pod."""
         self._resizes.pop(uid, None)
 
     def pending_counts(self) -> Mapping[str, int]:
@@ -106,7 +102,6 @@ class ResizeConditions:
         return Counter(resize.pending.reason.lower() for resize in self._resizes.values() if resize.pending)
 
     def in_progress_count(self) -> int:
-        """The number of resizes in progress."""
         return sum(resize.in_progress is not None for resize in self._resizes.values())
 
     def _pending_reason(self, uid: PodUid) -> str | None:
@@ -157,7 +152,6 @@ class StatusCache:
         self._unsent: dict[PodUid, None] = {}
 
     def get(self, uid: PodUid) -> VersionedStatus | None:
-        """The newest status of a pod."""
         return self._entries.get(uid)
 
     def __contains__(self, uid: object) -> bool:
@@ -194,7 +188,6 @@ class StatusCache:
         return tuple(self._unsent)
 
     def is_unsent(self, uid: PodUid) -> bool:
-        """Whether this pod has an unsent status."""
         return uid in self._unsent
 
     def mark_sent(self, uid: PodUid, version: int) -> None:
@@ -302,7 +295,6 @@ class StatusRecords:
         self._observer = observer
 
     def drop(self, uid: PodUid) -> None:
-        """Forget everything about a pod."""
         self.resize.drop(uid)
         self.view.forget(uid)
         if self.cache.drop(uid) and self._observer is not None:

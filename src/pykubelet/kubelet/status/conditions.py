@@ -51,10 +51,6 @@ def with_transition_time(conditions: Conditions, old: Sequence[PodCondition], ki
 
 UNKNOWN_CONTAINER_STATUSES = "UnknownContainerStatuses"
 POD_COMPLETED = "PodCompleted"
-POD_FAILED = "PodFailed"
-CONTAINERS_NOT_READY = "ContainersNotReady"
-CONTAINERS_NOT_INITIALIZED = "ContainersNotInitialized"
-READINESS_GATES_NOT_READY = "ReadinessGatesNotReady"
 
 Statuses = Sequence[ContainerStatus] | None
 
@@ -74,9 +70,8 @@ def containers_ready(pod: Pod, old: PodStatus | None, statuses: Statuses, phase:
             unready.append(container.name)
     if phase == "Failed" or (phase == "Succeeded" and not unknown):
         return unready_when_terminal(pod, old, "ContainersReady", phase)
-    message = _names(unknown=unknown, unready=unready)
-    if message:
-        return _condition(pod, old, "ContainersReady", reason=CONTAINERS_NOT_READY, message=message)
+    if message := _names(unknown=unknown, unready=unready):
+        return _condition(pod, old, "ContainersReady", reason="ContainersNotReady", message=message)
     return _condition(pod, old, "ContainersReady", status="True")
 
 
@@ -97,7 +92,7 @@ def pod_ready(
         elif condition.status != "True":
             errors.append(f'the status of pod readiness gate "{kind}" is not "True", but {condition.status}')
     if errors:
-        return _condition(pod, old, "Ready", reason=READINESS_GATES_NOT_READY, message=", ".join(errors))
+        return _condition(pod, old, "Ready", reason="ReadinessGatesNotReady", message=", ".join(errors))
     return _condition(pod, old, "Ready", status="True")
 
 
@@ -116,10 +111,9 @@ def pod_initialized(pod: Pod, old: PodStatus | None, statuses: Statuses, phase: 
     if phase == "Succeeded" and not unknown:
         return _condition(pod, old, "Initialized", status="True", reason=POD_COMPLETED)
     # A started regular container proves the initialization, even if a sidecar restarts later.
-    if not _has_regular_container_started(pod, statuses or ()):
-        message = _names(unknown=unknown, incomplete=incomplete)
-        if message:
-            return _condition(pod, old, "Initialized", reason=CONTAINERS_NOT_INITIALIZED, message=message)
+    message = _names(unknown=unknown, incomplete=incomplete)
+    if message and not _has_regular_container_started(pod, statuses or ()):
+        return _condition(pod, old, "Initialized", reason="ContainersNotInitialized", message=message)
     return _condition(pod, old, "Initialized", status="True")
 
 
@@ -136,14 +130,11 @@ def pod_scheduled(pod: Pod, old: PodStatus | None) -> PodCondition:
 def unready_when_terminal(pod: Pod, old: PodStatus | None, kind: str, phase: str) -> PodCondition:
     """Ready or ContainersReady of a pod that ended: False, with the phase as reason."""
     assert is_terminal(phase)
-    return _condition(pod, old, kind, reason=POD_FAILED if phase == "Failed" else POD_COMPLETED)
+    return _condition(pod, old, kind, reason="PodFailed" if phase == "Failed" else POD_COMPLETED)
 
 
 def need_to_reconcile_pod_readiness(pod: Pod) -> bool:
-    """Whether the Ready condition in the API contradicts the other conditions there.
-
-    Only readiness gates can cause that; only regular containers are checked.
-    """
+    """Whether Ready in the API contradicts the conditions of readiness gates; only regular containers count."""
     if not pod.spec.readiness_gates:
         return False
     status = pod.status

@@ -29,7 +29,6 @@ from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.api.times import format_time
 from pykubelet.kubelet.kuberuntime.pod_actions import SyncAction, SyncResult, should_restart
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
-from pykubelet.runtimes.protocol import ContainerState as RuntimeState
 
 
 def reported_resources(
@@ -186,7 +185,7 @@ def _seen(
         resources=reported_resources(container.resources, newest.state, container_id, old),
         volume_mounts=old.volume_mounts if old is not None else (),
     )
-    if old is not None and was_running and newest.state == RuntimeState.UNKNOWN:
+    if old is not None and was_running and newest.state == ContainerState.UNKNOWN:
         # The runtime counts from a container that it has lost.
         status = replace(status, restart_count=old.restart_count + 1)
     if earlier:
@@ -197,9 +196,9 @@ def _seen(
 
 def _state(container: RuntimeContainer, container_id: str, *, was_running: bool) -> CoreContainerState:
     match container.state:
-        case RuntimeState.RUNNING:
+        case ContainerState.RUNNING:
             return CoreContainerState(running=ContainerStateRunning(started_at=_time(container.started_at)))
-        case RuntimeState.EXITED:
+        case ContainerState.EXITED:
             ended = ContainerStateTerminated(
                 exit_code=container.exit_code,
                 reason=container.reason,
@@ -209,7 +208,7 @@ def _state(container: RuntimeContainer, container_id: str, *, was_running: bool)
                 container_id=container_id,
             )
             return CoreContainerState(terminated=ended)
-        case RuntimeState.UNKNOWN if was_running:
+        case ContainerState.UNKNOWN if was_running:
             # Waiting would look as if it never ran, and a run-once pod would run twice.
             return CoreContainerState(terminated=_LOST)
         case _:
@@ -231,7 +230,7 @@ def _held_up(
 def _is_to_start(pod: Pod, container: AnyContainer, runtime: RuntimePod) -> bool:
     newest = runtime.newest(container.name)
     is_init = any(container is one for one in pod.spec.init_containers)
-    if is_init and newest is not None and newest.state == RuntimeState.EXITED and newest.exit_code == 0:
+    if is_init and newest is not None and newest.state == ContainerState.EXITED and newest.exit_code == 0:
         return False
     return should_restart(container.name, pod, runtime)
 

@@ -225,7 +225,6 @@ class StatusInputs:
 
 
 def generate_status(pod: Pod, known: StatusInputs, probed: Probed) -> PodStatus:
-    """The current status of a pod."""
     old, seen = known.reported, known.seen
     status = PodStatus(
         qos_class=pod.status.qos_class or old.qos_class or qos_class(to_document(pod.spec)),
@@ -309,13 +308,13 @@ class StatusReporter:
         clock: Clock,
         runtime_name: str,
     ) -> None:
-        self._manager, self._reasons, self._probed, self._host_ips = manager, reasons, probed, host_ips
+        self.manager, self._reasons, self._probed, self._host_ips = manager, reasons, probed, host_ips
         self._recorder, self._clock, self._runtime_name = recorder, clock, runtime_name
 
     def generate(self, pod: Pod, observed: RuntimePod, *, is_terminal: bool) -> PodStatus:
         """The status of a pod; `is_terminal` means that none of its containers will be started again."""
         uid = PodUid(pod.metadata.uid)
-        reported = self._manager.pod_status(uid) or self._manager.shown_status(pod)
+        reported = self.manager.pod_status(uid) or self.manager.shown_status(pod)
         end = deadline_exceeded(pod, reported, self._clock.now())
         if end is not None and not is_terminal_phase(reported.phase):
             self._recorder.event(reference_to(pod), NORMAL, end.reason, end.message)
@@ -326,28 +325,12 @@ class StatusReporter:
             seen=seen,
             reported=reported,
             host_ips=self._host_ips(),
-            resize=self._manager.resize.of(uid),
+            resize=self.manager.resize.of(uid),
             is_ending=is_terminal,
             end=end,
         )
         return generate_status(pod, known, self._probed)
 
-    def shown_status(self, pod: Pod) -> PodStatus:
-        """What the API shows of a pod, for a static pod its mirror pod."""
-        return self._manager.shown_status(pod)
-
-    def set_pod_status(self, pod: Pod, status: PodStatus) -> None:
-        """Make this the pod's status."""
-        self._manager.set_pod_status(pod, status)
-
-    def pod_status(self, uid: PodUid) -> PodStatus | None:
-        """The cached status of a pod."""
-        return self._manager.pod_status(uid)
-
     def note_start_results(self, uid: PodUid, results: Sequence[SyncResult]) -> None:
         """Remember why containers did not start, for their statuses."""
         self._reasons.update(uid, results)
-
-    def terminate_pod(self, pod: Pod) -> None:
-        """Make the pod's status final: nothing of it is left on this node."""
-        self._manager.terminate_pod(pod)

@@ -56,7 +56,6 @@ class StatusUrgency(IntEnum):
 
 
 def urgency_of(pod: Pod, old: PodStatus, new: PodStatus, *, finished: bool) -> StatusUrgency:
-    """The priority of a change from one status to another."""
     if finished or pod.metadata.deletion_timestamp is not None or is_terminal(new.phase):
         return StatusUrgency.END
     if is_true(old.conditions, "Ready") != is_true(new.conditions, "Ready"):
@@ -77,8 +76,7 @@ class StatusSender:
     """The queue of pods whose status has to be sent, and the tasks that send them."""
 
     def __init__(self, *, syncer: StatusSyncer, clock: Clock) -> None:
-        self._syncer = syncer
-        self._clock = clock
+        self._syncer, self._clock = syncer, clock
         self._queue: KeyedQueue[PodUid, StatusUrgency] = KeyedQueue()
         self._failures: dict[PodUid, int] = {}
         # Until when, on the monotonic clock, the server asked not to retry a pod.
@@ -93,7 +91,6 @@ class StatusSender:
             self._queue.put(uid, urgency, priority=urgency)
 
     def withdraw(self, uid: PodUid) -> None:
-        """Remove a pod from the queue."""
         self._queue.discard(uid)
         self._failures.pop(uid, None)
         self._held_until.pop(uid, None)
@@ -243,9 +240,7 @@ class StatusManager:
         observer: StatusObserver | None = None,
         view: ApiView | None = None,
     ) -> None:
-        self._pods = pods
-        self._clock = clock
-        self._observer = observer
+        self._pods, self._clock, self._observer = pods, clock, observer
         self.resize = ResizeConditions(clock)
         self._records = StatusRecords(resize=self.resize, view=view or KnownApiPods(pods), observer=observer)
         self._cache = self._records.cache
@@ -314,7 +309,6 @@ class StatusManager:
         self._accept(pod, status, force=False, finished=False)
 
     def set_container_startup(self, uid: PodUid, container_id: str, *, started: bool) -> None:
-        """Set whether a container has started."""
         found = self._find_container(uid, container_id)
         if found is None or found[2].started == started:
             return
@@ -336,10 +330,7 @@ class StatusManager:
                 self._sender.withdraw(uid)
 
     def reconcile_pod(self, uid: str) -> None:
-        """Send our status if the changed or new API object with this UID, a pod or mirror pod, shows another one.
-
-        A hint: without it the same happens within ten seconds.
-        """
+        """Queue our status if the API object with this UID, a pod or mirror pod, shows another one; only a hint."""
         if self._sender is not None:
             self._sender.reconcile(self._pods.translate_pod_uid(uid))
 
@@ -401,7 +392,6 @@ def _stays_finished(pod: Pod, entry: VersionedStatus | None) -> bool:
 
 
 def _with_container(status: PodStatus, old: ContainerStatus, new: ContainerStatus) -> PodStatus:
-    """The status with one container status replaced."""
     return replace(
         status,
         container_statuses=tuple(new if one is old else one for one in status.container_statuses),

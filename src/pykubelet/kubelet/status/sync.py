@@ -42,16 +42,15 @@ def merge_status(pod: Pod, old: PodStatus, new: PodStatus, *, could_run: bool, n
     """The status to send for `pod`; `could_run` says whether its containers may still be running."""
     ending = not is_terminal(old.phase) and is_terminal(new.phase)
     new = stamp_disruption(old, new, could_run=could_run, now=now)
-    held_back = ending and could_run
-    said = old if held_back else new
+    shown = old if ending and could_run else new
     merged = replace(
         new,
         conditions=_merge_conditions(old, new, takes_disruption=ending and not could_run),
         resource_claim_statuses=old.resource_claim_statuses,
         extended_resource_claim_status=old.extended_resource_claim_status,
-        phase=said.phase,
-        reason=said.reason,
-        message=said.message,
+        phase=shown.phase,
+        reason=shown.reason,
+        message=shown.message,
     )
     return _unready_if_terminal(pod, old, merged, now)
 
@@ -126,13 +125,9 @@ class StatusSyncer:
         observer: StatusObserver | None,
         clock: Clock,
     ) -> None:
-        self._client = client
-        self._pods = pods
-        self._safety = safety
-        self._records = records
+        self._client, self._pods, self._safety, self._records = client, pods, safety, records
         self._cache, self._view = records.cache, records.view
-        self._observer = observer
-        self._clock = clock
+        self._observer, self._clock = observer, clock
         # The last version sent, by the UID in the API: that of the mirror pod for a static pod.
         self._sent: dict[MirrorUid, int] = {}
         # The last compared equal pair of API object and own status, both immutable.

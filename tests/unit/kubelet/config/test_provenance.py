@@ -33,7 +33,7 @@ def test_changes_are_told_once_and_healed() -> None:
         PodProvenance("/a", "broken", ("/b",)),
         PodProvenance("/a"),
     ):
-        stories.tell([(UID, story)])
+        stories.record([(UID, story)])
         stages = {one.stage for one in trail.waiting(UID)}
         assert stages == ({"sources", "claims"} if story.problem else set())
     assert [(entry.what, entry.times) for entry in trail.entries(UID)] == [
@@ -47,7 +47,7 @@ def test_changes_are_told_once_and_healed() -> None:
 def test_nothing_is_told_without_a_trail() -> None:
     """A source may be used without a node around it."""
     stories = ProvenanceTrail(None)
-    stories.tell([(UID, PodProvenance("/a"))])
+    stories.record([(UID, PodProvenance("/a"))])
     assert stories is not None
 
 
@@ -57,5 +57,5 @@ def test_waiting_always_shows_the_newest_problem(told: list[PodProvenance]) -> N
     trail = PodTrails(clock=ManualClock())
     stories = ProvenanceTrail(trail)
     for story in told:
-        stories.tell([(UID, story)])
+        stories.record([(UID, story)])
         assert bool(trail.waiting(UID)) == bool(story.problem)

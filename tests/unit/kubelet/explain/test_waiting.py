@@ -89,7 +89,7 @@ BY_API: dict[str, tuple[Pod, list[Event], str, str, str]] = {
     "ends, node gone": (deleted(pod()), [], "it is not ready", "node", "to stop it"),
     "ends": (deleted(pod(status=status(RUNS, "Running"))), [], "", "stop", "30 s of its grace are left"),
     "finalizer": (deleted(pod(status=PodStatus(phase="Failed")), "a/b"), [], "", "finalizer", "a/b"),
-    "ended": (deleted(pod(status=PodStatus(phase="Failed"))), [], "", "status", "forget"),
+    "ended": (deleted(pod(status=PodStatus(phase="Failed"))), [], "", "status", "delete it"),
     "unscheduled and deleted": (deleted(pod(node_name=""), "a/b"), [], "", "finalizer", "a/b"),
     "volume": (pod(), [event("FailedMount", "no such disk")], "", "volume", "no such disk"),
     "object": (pod(), [event("FailedMount", 'secret "s" not found')], "", "configuration", 'secret "s"'),
@@ -113,7 +113,7 @@ BY_API: dict[str, tuple[Pod, list[Event], str, str, str]] = {
         [],
         "",
         "startup probe",
-        "asked every 5 s",
+        "runs every 5 s",
     ),
     "probe": (
         pod(containers=[PROBED], status=status(RUNS, "Running", started=True)),

@@ -29,7 +29,7 @@ async def test_node_is_what_it_says_until_the_server_shows_it() -> None:
         with pytest.raises(NotFound):
             own.node("node-1")
         assert (own.host_ips(), own.shown(), own.is_known.is_set()) == (("10.0.0.1",), None, False)
-        assert own.anyway().status.allocatable == {"cpu": "2"}
+        assert own.current_or_initial().status.allocatable == {"cpu": "2"}
         await api.create(NODES, node("10.0.0.2", cpu="4"))
         await own.is_known.wait()
         assert own.node("node-1").metadata.uid != ""

@@ -69,11 +69,11 @@ async def test_report_holds_why_a_container_did_not_start() -> None:
 
 async def test_report_goes_on_from_what_was_kept() -> None:
     node, wanted = Node(), pod()
-    node.reports.set_pod_status(wanted, PodStatus(phase="Failed", reason="Evicted", message="away"))
+    node.reports.manager.set_pod_status(wanted, PodStatus(phase="Failed", reason="Evicted", message="away"))
     status = node.reports.generate(wanted, NOTHING, is_terminal=False)
     assert (status.phase, status.reason, status.message) == ("Failed", "Evicted", "away")
-    node.reports.terminate_pod(wanted)
-    kept = node.reports.pod_status(UID)
+    node.reports.manager.terminate_pod(wanted)
+    kept = node.reports.manager.pod_status(UID)
     assert kept is not None
     assert kept.phase == "Failed"
 
@@ -85,7 +85,7 @@ async def test_deadline_is_told_once_and_ends_the_pod() -> None:
     node.clock.at = EPOCH + timedelta(seconds=60)
     for _ in range(2):
         status = node.reports.generate(wanted, NOTHING, is_terminal=False)
-        node.reports.set_pod_status(wanted, status)
+        node.reports.manager.set_pod_status(wanted, status)
     assert (status.phase, status.reason) == ("Failed", "DeadlineExceeded")
     assert node.told.reasons == ["DeadlineExceeded"]
 
