@@ -62,10 +62,10 @@ def machine(*taints: Taint, **allocatable: str) -> Node:
 
 
 def view(*others: Pod, node: Node | None = None, **rest: Any) -> AdmissionNodeInfo:
-    occupancy = AllocatedResources()
+    allocated = AllocatedResources()
     for other in others:
-        occupancy.put(other)
-    return AdmissionNodeInfo(node=node or machine(), occupancy=occupancy, sysctls=rest.pop("sysctls", SAFE), **rest)
+        allocated.put(other)
+    return AdmissionNodeInfo(node=node or machine(), allocated=allocated, sysctls=rest.pop("sysctls", SAFE), **rest)
 
 
 def with_port(name: str, port: int, ip: str = "", protocol: str = "") -> Pod:
@@ -238,7 +238,7 @@ def test_pod_is_refused(candidate: Pod, node: AdmissionNodeInfo, reason: str, me
 
 def test_pod_is_refused_while_the_node_is_not_known() -> None:
     """Nothing can be judged without it."""
-    verdict = admit(pod(), AdmissionNodeInfo(node=None, occupancy=AllocatedResources(), sysctls=SAFE))
+    verdict = admit(pod(), AdmissionNodeInfo(node=None, allocated=AllocatedResources(), sysctls=SAFE))
     assert (verdict.reason, verdict.message) == ("InvalidNodeInfo", "Kubelet cannot get node info.")
 
 
@@ -411,8 +411,8 @@ def test_critical_pod_that_nobody_can_make_room_for_is_refused() -> None:
 @pytest.mark.case("6.24-02 (values) every shortage is found, in order")
 def test_shortages_are_found_in_order() -> None:
     wanted = sized("web", cpu="8m", memory="10", **{"hugepages-2Mi": "2Mi", "example.com/gpu": "1"})
-    occupancy = view(sized("other", cpu="5m", memory="19")).occupancy
-    found = insufficient_resources(wanted, machine(**{"example.com/gpu": "0"}), occupancy)
+    allocated = view(sized("other", cpu="5m", memory="19")).allocated
+    found = insufficient_resources(wanted, machine(**{"example.com/gpu": "0"}), allocated)
     assert [one.resource for one in found] == ["cpu", "memory", "example.com/gpu", "hugepages-2Mi"]
 
 

@@ -49,11 +49,11 @@ def must_inspect(policy: str) -> bool:
     return policy in {"IfNotPresent", "Never"}
 
 
-def image_pull_step(policy: str, *, is_here: bool) -> ImagePullStep:
-    """The step for an image; `is_here` matters only if the policy `must_inspect`."""
+def image_pull_step(policy: str, *, is_present: bool) -> ImagePullStep:
+    """The step for an image; `is_present` matters only if the policy `must_inspect`."""
     if not must_inspect(policy):
         return ImagePullStep.PULL
-    if is_here:
+    if is_present:
         return ImagePullStep.USE
     return ImagePullStep.REFUSE if policy == "Never" else ImagePullStep.PULL
 
@@ -188,7 +188,7 @@ class ImageManager:
             text = f"Failed to apply default image tag {go_quote(image)}: {error}"
             raise self._failed(involved, "InspectFailed", text, "InvalidImageName") from error
         found = await self._find(involved, image, name) if must_inspect(policy) else ""
-        step = image_pull_step(policy, is_here=bool(found))
+        step = image_pull_step(policy, is_present=bool(found))
         if step is ImagePullStep.REFUSE:
             text = f"Container image {go_quote(image)} is not present with pull policy of Never"
             raise self._failed(involved, "ErrImageNeverPull", text, "ErrImageNeverPull")

@@ -29,7 +29,7 @@ from pykubelet.runtimes.protocol import (
 
 log = get_logger(__name__)
 
-_GREATEST_USER = 2**31 - 1
+_MAX_USER_ID = 2**31 - 1
 
 
 def must_know_user(pod: Pod, container: AnyContainer) -> bool:
@@ -54,8 +54,8 @@ def verify_run_as_non_root(pod: Pod, container: AnyContainer, image_user: str | 
         return f"container has runAsNonRoot and {problem} {where}"
     if number == 0:
         return f"container has runAsNonRoot and image will run as root {where}"
-    if not 0 < number <= _GREATEST_USER:
-        problem = f"image has an invalid user id ({number}). (Must be 1-({_GREATEST_USER}))"
+    if not 0 < number <= _MAX_USER_ID:
+        problem = f"image has an invalid user id ({number}). (Must be 1-({_MAX_USER_ID}))"
         return f"container has runAsNonRoot and {problem} {where}"
     return ""
 

@@ -38,7 +38,7 @@ _PREEMPTING_MESSAGE = "Preempted in order to admit critical pod"
 
 
 class PodAdmitHandler:
-    """Judges whether the node can take a pod, and sums up what its pods have allocated."""
+    """Decides whether the node can admit a pod, and holds the resources that its pods have allocated."""
 
     def __init__(
         self,
@@ -54,10 +54,10 @@ class PodAdmitHandler:
         self.allocated = AllocatedResources()
 
     def admit(self, pod: Pod) -> PodAdmitResult:
-        """Judge a pod that has nothing allocated on the node."""
+        """Decide on a pod that has no resources allocated yet."""
         info = AdmissionNodeInfo(
             node=self._node(),
-            occupancy=self.allocated,
+            allocated=self.allocated,
             sysctls=self._sysctls,
             pressures=self._health.pressure_conditions(),
             app_armor_error=self._app_armor_error,
@@ -117,7 +117,7 @@ class PodAdmission:
                 self._tasks = None
 
     def add(self, pod: Pod) -> None:
-        """Admit a new pod. A pod that has ended, or is terminating, is not judged: its worker only cleans up."""
+        """Admit or reject a new pod. A terminal or terminating pod is only passed to its worker, which cleans up."""
         uid = PodUid(pod.metadata.uid)
         if uid in self._held:
             self.update(pod)
@@ -144,7 +144,7 @@ class PodAdmission:
         self._start_preemption(uid)
 
     def start(self, pod: Pod) -> None:
-        """Start the pod's worker without judging the pod."""
+        """Start the pod's worker without an admission decision."""
         self._handler.allocated.put(pod)
         self._workers.update(UpdatePodOptions(SyncPodType.CREATE, pod))
 

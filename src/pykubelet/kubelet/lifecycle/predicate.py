@@ -270,7 +270,7 @@ class AdmissionNodeInfo:
     """
 
     node: Node | None
-    occupancy: AllocatedResources
+    allocated: AllocatedResources
     sysctls: SysctlAllowlist
     pressures: tuple[str, ...] = ()
     operating_system: str = "linux"
@@ -300,7 +300,7 @@ class InsufficientResource(Struct, frozen=True):
 
 
 def admit(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:
-    """Decide whether a pod may start beside the pods counted in `occupancy`."""
+    """Decide whether a pod may start beside the pods counted in `allocated`."""
     verdict = ADMITTED
     for check in _CHECKS:
         found = check(pod, view)
@@ -341,19 +341,19 @@ def _node(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:
         return PodAdmitResult(
             "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"
         )
-    return _fit(pod, view.node, view.occupancy)
+    return _fit(pod, view.node, view.allocated)
 
 
-def _fit(pod: Pod, node: Node, occupancy: AllocatedResources) -> PodAdmitResult:
-    short = tuple(insufficient_resources(pod, node, occupancy))
-    mismatch = next(_mismatches(pod, node, occupancy), None)
+def _fit(pod: Pod, node: Node, allocated: AllocatedResources) -> PodAdmitResult:
+    short = tuple(insufficient_resources(pod, node, allocated))
+    mismatch = next(_mismatches(pod, node, allocated), None)
     if not is_critical_pod(pod):
         return short[0].refusal() if short else mismatch or ADMITTED
     if mismatch is not None or not short:
         # Preemption would not help.
         return mismatch or ADMITTED
     try:
-        chosen = preemption_victims(pod, occupancy.pods(), {one.resource: one.missing for one in short})
+        chosen = preemption_victims(pod, allocated.pods(), {one.resource: one.missing for one in short})
     except NoPreemptionVictims as error:
         return PodAdmitResult(
             "UnexpectedAdmissionError",
@@ -363,29 +363,29 @@ def _fit(pod: Pod, node: Node, occupancy: AllocatedResources) -> PodAdmitResult:
     return PodAdmitResult(victims=chosen)
 
 
-def insufficient_resources(pod: Pod, node: Node, occupancy: AllocatedResources) -> Iterator[InsufficientResource]:
+def insufficient_resources(pod: Pod, node: Node, allocated: AllocatedResources) -> Iterator[InsufficientResource]:
     """Every resource of which the node has too little left for a pod, in upstream's order.
 
     Extended resources that the node does not have at all are not checked.
     """
     capacity = amounts(node.status.allocatable)
-    if len(occupancy) + 1 > capacity.get(PODS, 0):
-        yield InsufficientResource(PODS, 1, len(occupancy), capacity.get(PODS, 0))
+    if len(allocated) + 1 > capacity.get(PODS, 0):
+        yield InsufficientResource(PODS, 1, len(allocated), capacity.get(PODS, 0))
     requests = pod_requests(pod)
     others = sorted(name for name in requests if name not in _FIRST_RESOURCES)
     for name in (*_FIRST_RESOURCES, *others):
-        requested, given, used = requests.get(name, 0), capacity.get(name, 0), occupancy.used(name)
+        requested, given, used = requests.get(name, 0), capacity.get(name, 0), allocated.used(name)
         is_foreign = is_extended(name) and name not in capacity
         if requested > 0 and not is_foreign and requested > given - used:
             yield InsufficientResource(name, requested, used, given)
 
 
-def _mismatches(pod: Pod, node: Node, occupancy: AllocatedResources) -> Iterator[PodAdmitResult]:
+def _mismatches(pod: Pod, node: Node, allocated: AllocatedResources) -> Iterator[PodAdmitResult]:
     if not matches_node(pod.spec, node):
         yield _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     if pod.spec.node_name not in ("", node.metadata.name):
         yield _predicate("NodeName", "node(s) didn't match the requested node name")
-    if any(occupancy.is_port_taken(port) for port in host_ports(pod)):
+    if any(allocated.is_port_taken(port) for port in host_ports(pod)):
         yield _predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports")
     evicting = (taint for taint in node.spec.taints if taint.effect == "NoExecute")
     if not is_static_pod(pod) and any(not is_tolerated(taint, pod.spec.tolerations) for taint in evicting):

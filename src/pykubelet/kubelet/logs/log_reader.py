@@ -27,8 +27,8 @@ Write = Callable[[bytes], Awaitable[object]]
 Ended = Callable[[], Awaitable[object]]
 
 BLOCK_BYTES = 256 * 1024
-# Many times the size at which logs are rotated; limits what a forged file can take.
-_MOST_UNPACKED_BYTES = 256 * 1024 * 1024
+# Many times the size at which logs are rotated; bounds the memory that a forged file can use.
+_MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 _CHANGES = Mask.MODIFY | Mask.CREATE | Mask.MOVED_TO | Mask.CLOSE_WRITE
 # The poll interval if the kernel has no inotify watch left.
 _UNWATCHED_SECONDS = 1.0
@@ -109,7 +109,7 @@ def _blocks_backwards(current: BinaryIO, end: int, older: Sequence[BinaryIO]) ->
     yield from _plain_backwards(current, end)
     for file in reversed(older):
         if isinstance(file, gzip.GzipFile):
-            yield file.read(_MOST_UNPACKED_BYTES)
+            yield file.read(_MAX_UNPACKED_BYTES)
         else:
             yield from _plain_backwards(file, file.seek(0, os.SEEK_END))
 

@@ -281,7 +281,7 @@ class CriImages:
         answer = await self._channel.call(request, cri.PullImageResponse, timeout_seconds=None)
         found = await self.find(answer.image_ref)
         if found is None:
-            raise CriFailure(NOT_FOUND, f'image "{answer.image_ref}" was pulled, but is not there')
+            raise CriFailure(NOT_FOUND, f'image "{answer.image_ref}" was pulled, but the runtime does not list it')
         return found
 
 

@@ -97,7 +97,7 @@ class Shims:
         try:
             await self.in_thread(self._folders.remove_container, entry.facts.id)
         except OSError as error:
-            # A shim may just try to start it, in vain; the next kubelet removes the rest.
+            # A shim may be trying in vain to start it; the next kubelet removes the rest.
             log.warning("unstarted container not removed", container=entry.facts.id, cause=str(error))
 
     async def _wait_for_start(self, entry: ContainerEntry) -> None:

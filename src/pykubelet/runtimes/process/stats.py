@@ -170,7 +170,7 @@ class UsageReader:
         self, supervisors: Mapping[str, ProcessIdentity], at: datetime
     ) -> dict[str, ContainerResourceUsage]:
         processes = read_processes(self._proc)
-        alive = {id: one.pid for id, one in supervisors.items() if _is_there(one, processes)}
+        alive = {id: one.pid for id, one in supervisors.items() if _is_alive(one, processes)}
         below = members(processes, alive.values())
         usages: dict[str, ContainerResourceUsage] = {}
         for id, pid in alive.items():
@@ -188,6 +188,6 @@ class UsageReader:
         return found
 
 
-def _is_there(identity: ProcessIdentity, processes: Mapping[int, ProcessStat]) -> bool:
+def _is_alive(identity: ProcessIdentity, processes: Mapping[int, ProcessStat]) -> bool:
     found = processes.get(identity.pid)
     return found is not None and found.start_ticks == identity.start_ticks

@@ -118,8 +118,8 @@ class FileWriter:
 
 async def ask(folder: Path, message: dict[str, Any]) -> dict[str, Any]:
     """Sends a request to a shim and returns the answer; RuntimeFailure if it fails."""
-    with await _call(folder, message) as line:
-        answer = await _answer_on(line)
+    with await _call(folder, message) as connection:
+        answer = await _answer_on(connection)
     if "error" in answer:
         raise RuntimeFailure(answer["error"])
     return answer
@@ -127,61 +127,61 @@ async def ask(folder: Path, message: dict[str, Any]) -> dict[str, Any]:
 
 async def _call(folder: Path, message: dict[str, Any], files: Sequence[int] = ()) -> socket.socket:
     """Connects to a shim and sends a request; RuntimeFailure if the container does not run."""
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    line.setblocking(False)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.setblocking(False)
     try:
         # Through an open folder: the path may be too long for a socket address.
         where = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             while True:
                 try:
-                    line.connect(f"/proc/self/fd/{where}/{wire.CONTROL}")
+                    connection.connect(f"/proc/self/fd/{where}/{wire.CONTROL}")
                     break
                 except BlockingIOError:
                     await asyncio.sleep(_BUSY_SECONDS)
         finally:
             os.close(where)
-        wire.send(line, message, files)
+        wire.send(connection, message, files)
     except OSError as error:
-        line.close()
+        connection.close()
         raise RuntimeFailure("the container is not running") from error
     except wire.MessageTooLong as error:
-        line.close()
+        connection.close()
         raise RuntimeFailure(f"the command is too long: {error}") from error
     except BaseException:
-        line.close()
+        connection.close()
         raise
-    return line
+    return connection
 
 
 class ProcessSession:
     """An ExecSession of a program that a shim runs."""
 
-    def __init__(self, line: socket.socket, ends: "_Ends", *, is_ours: bool) -> None:
+    def __init__(self, connection: socket.socket, ends: "_Ends", *, is_ours: bool) -> None:
         """`is_ours` if we created the terminal (exec), not the shim (attach)."""
         loop = asyncio.get_running_loop()
-        self._line, self._ends, self._is_ours = line, ends, is_ours
+        self._connection, self._ends, self._is_ours = connection, ends, is_ours
         self._ended: asyncio.Future[int] = loop.create_future()
         tty = ends.is_terminal
         self.stdin = FileWriter(ends.stdin, is_terminal=tty) if ends.stdin >= 0 else None
         self.stdout = FileReader(ends.stdout, self._ended, is_terminal=tty)
         self.stderr = FileReader(ends.stderr, self._ended) if ends.stderr >= 0 else None
-        loop.add_reader(line, self._on_message)
+        loop.add_reader(connection, self._on_message)
 
     def resize(self, columns: int, rows: int) -> None:
         if self._is_ours and self._ends.is_terminal:
             fcntl.ioctl(self._ends.stdout, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         elif not self._is_ours:
             with suppress(OSError):
-                wire.send(self._line, {"resize": [columns, rows]})
+                wire.send(self._connection, {"resize": [columns, rows]})
 
     async def exit_code(self) -> int:
         return await asyncio.shield(self._ended)
 
     def close(self) -> None:
         """Close the connection, which ends a command."""
-        asyncio.get_running_loop().remove_reader(self._line)
-        self._line.close()
+        asyncio.get_running_loop().remove_reader(self._connection)
+        self._connection.close()
         self._ended.cancel()
         self.stdout.close()
         if self.stdin is not None:
@@ -191,13 +191,13 @@ class ProcessSession:
 
     def _on_message(self) -> None:
         try:
-            message = wire.decode(self._line.recv(wire.MAX_BYTES))
+            message = wire.decode(self._connection.recv(wire.MAX_BYTES))
         except BlockingIOError:
             return
         except OSError:
             message = None
         # A shim that closes without a message was killed, with all its processes.
-        asyncio.get_running_loop().remove_reader(self._line)
+        asyncio.get_running_loop().remove_reader(self._connection)
         if not self._ended.done():
             self._ended.set_result(_KILLED if message is None else message["exit_code"])
 
@@ -295,27 +295,27 @@ async def _opened(
 ) -> AsyncIterator[ProcessSession]:
     try:
         try:
-            line = await _call(folder, message, ends.theirs)
+            connection = await _call(folder, message, ends.theirs)
         finally:
             ends.close_theirs()
         try:
-            await _expect_start(line)
+            await _expect_start(connection)
         except BaseException:
-            line.close()
+            connection.close()
             raise
     except BaseException:
         ends.close()
         raise
-    session = ProcessSession(line, ends, is_ours=is_ours)
+    session = ProcessSession(connection, ends, is_ours=is_ours)
     try:
         yield session
     finally:
         session.close()
 
 
-async def _answer_on(line: socket.socket) -> dict[str, Any]:
+async def _answer_on(connection: socket.socket) -> dict[str, Any]:
     try:
-        answer = wire.decode(await asyncio.get_running_loop().sock_recv(line, wire.MAX_BYTES))
+        answer = wire.decode(await asyncio.get_running_loop().sock_recv(connection, wire.MAX_BYTES))
     except OSError:
         answer = None
     if answer is None:
@@ -323,7 +323,7 @@ async def _answer_on(line: socket.socket) -> dict[str, Any]:
     return answer
 
 
-async def _expect_start(line: socket.socket) -> None:
-    answer = await _answer_on(line)
+async def _expect_start(connection: socket.socket) -> None:
+    answer = await _answer_on(connection)
     if "error" in answer:
         raise RuntimeFailure(f"unable to start container process: {answer['error']}")

@@ -120,11 +120,11 @@ def test_hash_tells_names_and_images_apart(name: str, image: str, other_name: st
 
 @given(st.text(max_size=12), st.booleans())
 @few
-def test_image_is_never_pulled_under_never_and_never_refused_otherwise(policy: str, is_here: bool) -> None:
+def test_image_is_never_pulled_under_never_and_never_refused_otherwise(policy: str, is_present: bool) -> None:
     for known in (policy, "Always", "IfNotPresent", "Never"):
-        step = image_pull_step(known, is_here=is_here)
-        assert (step is ImagePullStep.REFUSE) is (known == "Never" and not is_here)
-        assert step is not ImagePullStep.USE or (is_here and must_inspect(known))
+        step = image_pull_step(known, is_present=is_present)
+        assert (step is ImagePullStep.REFUSE) is (known == "Never" and not is_present)
+        assert step is not ImagePullStep.USE or (is_present and must_inspect(known))
 
 
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=20))

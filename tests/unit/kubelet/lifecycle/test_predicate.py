@@ -42,21 +42,21 @@ PODS = st.builds(asking, NAMES, AMOUNTS, st.integers(0, 2), st.sampled_from(["",
 @given(st.lists(PODS | NAMES, max_size=30))
 def test_occupancy_equals_the_sum_of_who_is_there(steps: list[Pod | str]) -> None:
     """After any coming, changing and going."""
-    occupancy, there = AllocatedResources(), dict[str, Pod]()
+    allocated, there = AllocatedResources(), dict[str, Pod]()
     for step in steps:
         if isinstance(step, str):
-            occupancy.drop(PodUid(step))
+            allocated.drop(PodUid(step))
             there.pop(step, None)
         else:
-            occupancy.put(step)
+            allocated.put(step)
             there[step.metadata.uid] = step
     total: Counter[str] = Counter()
     for known in there.values():
         total.update(dict(pod_requests(known)))
-    assert {uid for uid in "abcd" if uid in occupancy} == set(there)
-    assert sorted(known.metadata.uid for known in occupancy.pods()) == sorted(there)
-    assert (occupancy.used("cpu"), occupancy.used("memory")) == (total["cpu"], total["memory"])
-    assert occupancy.used("pods") == len(occupancy) == len(there)
+    assert {uid for uid in "abcd" if uid in allocated} == set(there)
+    assert sorted(known.metadata.uid for known in allocated.pods()) == sorted(there)
+    assert (allocated.used("cpu"), allocated.used("memory")) == (total["cpu"], total["memory"])
+    assert allocated.used("pods") == len(allocated) == len(there)
     taken = [one for known in there.values() for one in host_ports(known)]
     for wanted in HostPort("TCP", 1, "0.0.0.0"), HostPort("TCP", 2, "10.0.0.1"):
         clashes = [
@@ -64,7 +64,7 @@ def test_occupancy_equals_the_sum_of_who_is_there(steps: list[Pod | str]) -> Non
             for one in taken
             if one.port == wanted.port and (wanted.address in (one.address, "0.0.0.0") or one.address == "0.0.0.0")
         ]
-        assert occupancy.is_port_taken(wanted) == bool(clashes)
+        assert allocated.is_port_taken(wanted) == bool(clashes)
 
 
 @given(st.lists(PODS, max_size=8, unique_by=lambda known: known.metadata.uid), AMOUNTS, AMOUNTS)
@@ -74,18 +74,18 @@ def test_critical_pod_fits_once_its_victims_are_gone(
     """Or nobody has to go at all."""
     allocatable = {"cpu": f"{given_amounts['cpu']}m", "memory": str(given_amounts["memory"]), "pods": "3"}
     node = Node(metadata=ObjectMeta(name="node-1"), status=NodeStatus(allocatable=allocatable))
-    occupancy = AllocatedResources()
+    allocated = AllocatedResources()
     for other in others:
-        occupancy.put(other)
+        allocated.put(other)
     critical = asking("critical", wanted)
     critical = pod("critical", containers=critical.spec.containers, priority=2_000_000_000)
-    verdict = admit(critical, AdmissionNodeInfo(node=node, occupancy=occupancy, sysctls=SysctlAllowlist(())))
+    verdict = admit(critical, AdmissionNodeInfo(node=node, allocated=allocated, sysctls=SysctlAllowlist(())))
     if not verdict.admitted:
         assert any(wanted[name] > given_amounts[name] for name in wanted)
         return
     for victim in verdict.victims:
-        occupancy.drop(PodUid(victim.metadata.uid))
-    assert list(insufficient_resources(critical, node, occupancy)) == []
+        allocated.drop(PodUid(victim.metadata.uid))
+    assert list(insufficient_resources(critical, node, allocated)) == []
 
 
 @given(st.lists(PODS, max_size=6, unique_by=lambda known: known.metadata.uid), AMOUNTS)

@@ -2,8 +2,9 @@
 
 The container gets a new root in memory, into which everything of the old root is bound. A directory that lacks a mount
 point is rebuilt in memory too, with its content bound into it, so nothing is created on the machine's disk. Only a volume
-gets missing mount points itself, because its content must persist. What the machine later adds to a rebuilt directory is
-not visible, and what the container adds is lost with it. A rebuilt /dev has only the devices that every container has.
+gets missing mount points itself, because its content must persist. The container does not see files that the machine
+adds later to a rebuilt directory; files that the container adds there end with it. A rebuilt /dev has only the devices
+that every container has.
 """
 
 import os
