@@ -34,14 +34,14 @@ def endpoint_ip_errors(text: str, path: str) -> list[FieldError]:
     address = parse_address(text)
     if address is None:
         return [invalid(path, text, "must be a valid IP address")]
-    found = unmap_ipv4(address)
+    plain = unmap_ipv4(address)
     problems = {
-        f"may not be unspecified ({text})": found.is_unspecified,
-        "may not be in the loopback range (127.0.0.0/8, ::1/128)": found.is_loopback,
-        "may not be in the link-local range (169.254.0.0/16, fe80::/10)": found.is_link_local,
-        "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)": _is_link_local_multicast(found),
+        f"may not be unspecified ({text})": plain.is_unspecified,
+        "may not be in the loopback range (127.0.0.0/8, ::1/128)": plain.is_loopback,
+        "may not be in the link-local range (169.254.0.0/16, fe80::/10)": plain.is_link_local,
+        "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)": _is_link_local_multicast(plain),
     }
-    return [invalid(path, text, problem) for problem, is_there in problems.items() if is_there]
+    return [invalid(path, text, problem) for problem, applies in problems.items() if applies]
 
 
 def _is_link_local_multicast(address: Address) -> bool:
@@ -94,8 +94,7 @@ def ip_warnings(text: str, path: str) -> list[str]:
         return []
     plain, strict = unmap_ipv4(address), _strict_address(text)
     if strict is None or plain is not address:
-        use = f"use {go_quote(str(plain))}"
-        return [f"{path}: non-standard IP address {go_quote(text)} {_INVALID_LATER}: {use}"]
+        return [f"{path}: non-standard IP address {go_quote(text)} {_INVALID_LATER}: use {go_quote(str(plain))}"]
     if str(strict) == text:
         return []
     return [f"{path}: IPv6 address {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(str(strict))})"]
@@ -118,19 +117,16 @@ def cidr_warnings(text: str, path: str) -> list[str]:
     address = parse_address(written)
     assert address is not None
     shown = go_quote(_network_text(network))
-    warnings: list[str] = []
+    value, warnings = go_quote(text), list[str]()
     if address != network.network_address:
         single = go_quote(f"{unmap_ipv4(address)}/{network.max_prefixlen}")
-        warnings.append(
-            f"{path}: CIDR value {go_quote(text)} is ambiguous in this context (should be {shown} or {single}?)"
-        )
+        warnings.append(f"{path}: CIDR value {value} is ambiguous in this context (should be {shown} or {single}?)")
     strict = _strict_address(written)
     if strict is None or unmap_ipv4(address) is not address or not _PREFIX_LENGTH.fullmatch(length):
-        warnings.append(f"{path}: non-standard CIDR value {go_quote(text)} {_INVALID_LATER}: use {shown}")
+        warnings.append(f"{path}: non-standard CIDR value {value} {_INVALID_LATER}: use {shown}")
     if not warnings and (canonical := f"{strict}/{length}") != text:
-        warnings.append(
-            f"{path}: IPv6 CIDR value {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(canonical)})"
-        )
+        canonical = go_quote(canonical)
+        warnings.append(f"{path}: IPv6 CIDR value {value} should be in RFC 5952 canonical format ({canonical})")
     return warnings
 
 
@@ -149,7 +145,6 @@ def load_balancer_warnings(document: Document, _old: Document) -> list[str]:
 
 
 def ips_warnings(texts: list[str] | tuple[str, ...], path: str) -> list[str]:
-    """Warns about each address of a list."""
     return [warning for index, text in enumerate(texts) for warning in ip_warnings(text, f"{path}[{index}]")]
 
 

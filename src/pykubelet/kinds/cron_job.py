@@ -62,8 +62,7 @@ def _spec_errors(spec: Document, before: Document | None, path: str) -> list[Fie
     errors += counts_errors(spec, path, ("startingDeadlineSeconds",))
     if zone is not None and (before is None or before.get("timeZone") != zone):
         errors += _zone_errors(zone, f"{path}.timeZone")
-    policy = spec["concurrencyPolicy"]
-    errors += _CONCURRENCY_POLICIES.errors(policy, f"{path}.concurrencyPolicy")
+    errors += _CONCURRENCY_POLICIES.errors(spec["concurrencyPolicy"], f"{path}.concurrencyPolicy")
     errors += _job_template_errors(spec["jobTemplate"]["spec"], f"{path}.jobTemplate.spec")
     return errors + counts_errors(spec, path, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
 

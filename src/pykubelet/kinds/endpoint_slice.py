@@ -53,10 +53,6 @@ def _default(document: Document) -> Document:
     return {"endpoints": None, **normal, "ports": ports}
 
 
-def _prepare_create(document: Document) -> Document:
-    return _without_topology(first_generation(document))
-
-
 def _without_topology(document: Document) -> Document:
     """The slice without `deprecatedTopology`, a leftover of v1beta1."""
     if not any("deprecatedTopology" in endpoint for endpoint in document["endpoints"] or ()):
@@ -70,8 +66,7 @@ def _validate_create(document: Document) -> list[FieldError]:
 
 
 def _slice_errors(document: Document) -> list[FieldError]:
-    kind = document["addressType"]
-    errors = metadata_errors(document["metadata"]) + _ADDRESS_TYPES.errors(kind, "addressType")
+    errors = metadata_errors(document["metadata"]) + _ADDRESS_TYPES.errors(document["addressType"], "addressType")
     return errors + _ports_errors(document["ports"] or (), "ports")
 
 
@@ -152,8 +147,7 @@ def _hints_errors(hints: Document, path: str) -> list[FieldError]:
 
 
 def _prepare_update(new: Document, old: Document) -> Document:
-    changed = _consumed_part(new) != _consumed_part(old)
-    return _without_topology(next_generation(new, old, changed=changed))
+    return _without_topology(next_generation(new, old, changed=_consumed_part(new) != _consumed_part(old)))
 
 
 def _consumed_part(document: Document) -> Document:
@@ -215,7 +209,7 @@ KIND = Kind(
     definition="discovery.v1.EndpointSlice",
     strategy=Strategy(
         default=_default,
-        prepare_create=_prepare_create,
+        prepare_create=lambda document: _without_topology(first_generation(document)),
         validate_create=_validate_create,
         prepare_update=_prepare_update,
         validate_update=_validate_update,

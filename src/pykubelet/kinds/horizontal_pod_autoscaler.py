@@ -245,20 +245,20 @@ _RULES: dict[str, Callable[[Document, str], list[FieldError]]] = {
 
 
 def _rules_errors(rules: Document, path: str) -> list[FieldError]:
-    window, select, policies = rules.get("stabilizationWindowSeconds"), rules["selectPolicy"], rules["policies"]
+    window = rules.get("stabilizationWindowSeconds")
     errors: list[FieldError] = []
     if window is not None and window < 0:
         errors.append(invalid(f"{path}.stabilizationWindowSeconds", window, "must be greater than or equal to zero"))
     if window is not None and window > _MAX_WINDOW_SECONDS:
         detail = f"must be less than or equal to {_MAX_WINDOW_SECONDS}"
         errors.append(invalid(f"{path}.stabilizationWindowSeconds", window, detail))
-    errors += _SELECT_POLICIES.errors(select, f"{path}.selectPolicy")
-    return errors + items_errors(policies, _policy_errors, f"{path}.policies")
+    errors += _SELECT_POLICIES.errors(rules["selectPolicy"], f"{path}.selectPolicy")
+    return errors + items_errors(rules["policies"], _policy_errors, f"{path}.policies")
 
 
 def _policy_errors(policy: Document, path: str) -> list[FieldError]:
-    kind, period = policy["type"], policy["periodSeconds"]
-    errors = _POLICY_TYPES.errors(kind, f"{path}.type")
+    period = policy["periodSeconds"]
+    errors = _POLICY_TYPES.errors(policy["type"], f"{path}.type")
     errors += [
         invalid(f"{path}.{name}", policy[name], "must be greater than zero")
         for name in ("value", "periodSeconds")

@@ -68,13 +68,10 @@ def _limit_type_errors(kind: str, path: str) -> list[FieldError]:
 def _limit_errors(limit: Document, path: str) -> list[FieldError]:
     kind = limit["type"]
     rule = container_resource_name_errors if kind in {"Pod", "Container"} else resource_name_errors
-    fields = ["max", "min"]
-    errors: list[FieldError] = []
-    if kind != "Pod":
-        fields += ["default", "defaultRequest"]
-    for field in fields:
-        for name in limit.get(field, ()):
-            errors += rule(name, f"{path}.{field}[{name}]")
+    fields = ["max", "min"] if kind == "Pod" else ["max", "min", "default", "defaultRequest"]
+    errors = [
+        error for field in fields for name in limit.get(field, ()) for error in rule(name, f"{path}.{field}[{name}]")
+    ]
     if kind == "Pod":
         detail = "may not be specified when `type` is 'Pod'"
         errors += [forbidden(f"{path}.{field}", detail) for field in ("default", "defaultRequest") if limit.get(field)]

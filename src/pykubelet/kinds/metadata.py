@@ -64,7 +64,7 @@ def metadata_errors(
     """Validates the metadata of a new object of a built-in kind."""
     return [
         *generic_metadata_errors(metadata, name_rule=name_rule, namespaced=namespaced, path=path),
-        *_unqualified_finalizers_errors(metadata.get("finalizers", ()), f"{path}.finalizers"),
+        *items_errors(metadata.get("finalizers", ()), _unqualified_finalizer_errors, f"{path}.finalizers"),
     ]
 
 
@@ -188,7 +188,6 @@ def _finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]
 
 
 def managed_fields_errors(entries: Sequence[Any], path: str) -> list[FieldError]:
-    """Validates the managed fields entries."""
     errors: list[FieldError] = []
     for index, entry in enumerate(entries):
         at = f"{path}[{index}]"
@@ -220,10 +219,6 @@ def _field_manager_errors(manager: str, path: str) -> list[FieldError]:
             where = byte_length(manager[:position])
             errors.append(invalid(path, manager, f"invalid character U+{ord(char):04X} (at position {where})"))
     return errors
-
-
-def _unqualified_finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]:
-    return items_errors(finalizers, _unqualified_finalizer_errors, path)
 
 
 def _unqualified_finalizer_errors(name: str, path: str) -> list[FieldError]:
@@ -272,7 +267,6 @@ def label_name_errors(name: str, path: str) -> list[FieldError]:
 
 
 def label_selector_errors(selector: Document | None, path: str) -> list[FieldError]:
-    """Validates a label selector."""
     if selector is None:
         return []
     errors = labels_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
@@ -310,7 +304,6 @@ def label_values_errors(values: Sequence[str], path: str) -> list[FieldError]:
 
 
 def finalizer_name_errors(name: str, path: str) -> list[FieldError]:
-    """Validates the name of a finalizer."""
     return each_invalid(path, name, qualified_name_errors(name)) + _unqualified_finalizer_errors(name, path)
 
 

@@ -126,10 +126,6 @@ def _is_strictly_inside(hole: Network, network: Network) -> bool:
     return same_family and hole.network_address in network and hole.prefixlen > network.prefixlen
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    return next_generation(new, old, changed=new["spec"] != old["spec"])
-
-
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     errors = _validate_create(new) + metadata_update_errors(new["metadata"], old["metadata"])
     return errors + _spec_errors(new["spec"], "spec")
@@ -163,7 +159,7 @@ KIND = Kind(
         default=_default,
         prepare_create=first_generation,
         validate_create=_validate_create,
-        prepare_update=_prepare_update,
+        prepare_update=lambda new, old: next_generation(new, old, changed=new["spec"] != old["spec"]),
         validate_update=_validate_update,
         warnings=Warnings.always(network_policy_warnings),
     ),

@@ -89,7 +89,6 @@ def claim_spec_errors(spec: Document, path: str) -> list[FieldError]:
 
 
 def access_modes_errors(modes: Sequence[str], path: str) -> list[FieldError]:
-    """Validates the access modes of a claim or a volume."""
     errors = [not_supported(path, TypedString(mode), ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
     known = set(modes) & set(ACCESS_MODES)
     if "ReadWriteOncePod" in known and len(known) > 1:
@@ -218,7 +217,6 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
 
 
 def claim_warnings(document: Document) -> list[str]:
-    """Warns about a PersistentVolumeClaim."""
     warnings = claim_spec_warnings(document["spec"], "spec")
     if STORAGE_CLASS_ANNOTATION not in document["metadata"].get("annotations", {}):
         return warnings

@@ -18,7 +18,7 @@ from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.kind import Kind, Strategy, keep_spec, keep_status, normalized, without_status
 from pykubelet.kinds.metadata import label_name_errors, label_selector_errors
 from pykubelet.kinds.replicas import counts_errors, int_or_percent_errors, over_100_percent_errors
-from pykubelet.kinds.rules import OneOf
+from pykubelet.kinds.rules import OneOf, fields_errors
 
 CONDITION_STATUSES = OneOf(("False", "True", "Unknown"))
 _REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
@@ -47,8 +47,7 @@ def _validate(document: Document) -> list[FieldError]:
             errors += int_or_percent_errors(spec[name], f"spec.{name}")
             errors += over_100_percent_errors(spec[name], f"spec.{name}")
     errors += label_selector_errors(spec.get("selector"), "spec.selector")
-    policy = spec.get("unhealthyPodEvictionPolicy")
-    return errors + _EVICTION_POLICIES.errors(policy, "spec.unhealthyPodEvictionPolicy")
+    return errors + fields_errors(spec, {"unhealthyPodEvictionPolicy": _EVICTION_POLICIES}, "spec")
 
 
 def _validate_status(new: Document, _old: Document) -> list[FieldError]:

@@ -144,10 +144,6 @@ def _validate(document: Document) -> list[FieldError]:
     return metadata_errors(document["metadata"]) + pod_template_errors(document["template"], "template")
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    return next_generation(new, old, changed=new["template"] != old["template"])
-
-
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return metadata_update_errors(new["metadata"], old["metadata"]) + pod_template_errors(new["template"], "template")
 
@@ -158,7 +154,6 @@ def pod_template_warnings(document: Document) -> list[str]:
 
 
 def pod_template_change_warnings(new: Document, old: Document) -> list[str]:
-    """Warns about a changed PodTemplate."""
     return pod_template_warnings(new) if generation_changed(new, old) else []
 
 
@@ -181,7 +176,7 @@ KIND = Kind(
         default=_default,
         prepare_create=first_generation,
         validate_create=_validate,
-        prepare_update=_prepare_update,
+        prepare_update=lambda new, old: next_generation(new, old, changed=new["template"] != old["template"]),
         validate_update=_validate_update,
         warnings=Warnings(create=pod_template_warnings, update=pod_template_change_warnings),
     ),

@@ -51,10 +51,6 @@ def _system_class_problem(name: str, value: int, *, is_default: bool) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    return next_generation(new, old, changed=False)
-
-
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     if new["value"] != old["value"]:
@@ -81,7 +77,7 @@ KIND = Kind(
         default=_default,
         prepare_create=first_generation,
         validate_create=_validate_create,
-        prepare_update=_prepare_update,
+        prepare_update=lambda new, old: next_generation(new, old, changed=False),
         validate_update=_validate_update,
     ),
     cells=_cells,

@@ -60,7 +60,6 @@ _FEW_DIGITS = 18
 
 
 def container_resources_errors(resources: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
-    """Validates the resources of a container."""
     return _requirements_errors(resources, container_resource_name_errors, claim_names, path)
 
 
@@ -174,7 +173,6 @@ def container_resource_name_errors(name: str, path: str) -> list[FieldError]:
 
 
 def resource_name_errors(name: str, path: str) -> list[FieldError]:
-    """Validates the name of a resource."""
     errors = each_invalid(path, TypedString(name), qualified_name_errors(name))
     if (
         errors

@@ -68,12 +68,12 @@ def _aggregation_errors(rule: Document | None) -> list[FieldError]:
 
 
 CLUSTER_ROLE = Kind(
-    resource=Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False),
+    resource=Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False),
     definition="rbac.v1.ClusterRole",
     strategy=_role_strategy("ClusterRole", namespaced=False),
 )
 ROLE = Kind(
-    resource=Resource("rbac.authorization.k8s.io", "v1", "roles", "Role"),
+    resource=Resource(GROUP, "v1", "roles", "Role"),
     definition="rbac.v1.Role",
     strategy=_role_strategy("Role", namespaced=True),
 )

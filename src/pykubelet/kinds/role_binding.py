@@ -103,13 +103,13 @@ def _cells(document: Document, age: Age) -> list[Any]:
 
 
 CLUSTER_ROLE_BINDING = Kind(
-    resource=Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+    resource=Resource(GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     definition="rbac.v1.ClusterRoleBinding",
     strategy=_binding_strategy("ClusterRoleBinding", ("ClusterRole",), namespaced=False),
     cells=_cells,
 )
 ROLE_BINDING = Kind(
-    resource=Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"),
+    resource=Resource(GROUP, "v1", "rolebindings", "RoleBinding"),
     definition="rbac.v1.RoleBinding",
     strategy=_binding_strategy("RoleBinding", ("Role", "ClusterRole"), namespaced=True),
     cells=_cells,

@@ -99,10 +99,6 @@ def _default_claim(claim: Document) -> Document:
     }
 
 
-def _prepare_create(document: Document) -> Document:
-    return _without_max_unavailable(_without_status(document))
-
-
 def _without_max_unavailable(document: Document) -> Document:
     """The document without maxUnavailable, which 1.34 keeps only in objects that have it already."""
     spec = document["spec"]
@@ -255,7 +251,7 @@ KIND = Kind(
     subresources=("scale", "status"),
     strategy=Strategy(
         default=_default,
-        prepare_create=_prepare_create,
+        prepare_create=lambda document: _without_max_unavailable(_without_status(document)),
         validate_create=_validate_create,
         prepare_update=_prepare_update,
         validate_update=_validate_update,

@@ -173,10 +173,6 @@ def _selected_spec_errors(spec: Document) -> list[FieldError]:
     return errors + label_mismatch_errors(parsed_selector(selector), spec["template"], "spec.template")
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    return _with_template_labels(keep_status(new, old))
-
-
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return [
         *_validate(new),
@@ -251,10 +247,6 @@ def _immutable_field_errors(
     return immutable_errors(value, before.get(name), f"spec.{name}", shown=shown)
 
 
-def _prepare_status(new: Document, old: Document) -> Document:
-    return _with_template_labels(keep_spec(new, old))
-
-
 def job_warnings(document: Document) -> list[str]:
     """Warns about a new Job."""
     return name_warnings(document) + job_spec_warnings(document["spec"], "spec")
@@ -269,7 +261,6 @@ def job_spec_warnings(spec: Document, path: str) -> list[str]:
 
 
 def job_change_warnings(new: Document, old: Document) -> list[str]:
-    """Warns about a changed Job."""
     return job_spec_warnings(new["spec"], "spec") if generation_changed(new, old) else []
 
 
@@ -326,9 +317,9 @@ KIND = Kind(
         default=_default,
         prepare_create=_prepare_create,
         validate_create=_validate,
-        prepare_update=_prepare_update,
+        prepare_update=lambda new, old: _with_template_labels(keep_status(new, old)),
         validate_update=_validate_update,
-        prepare_status=_prepare_status,
+        prepare_status=lambda new, old: _with_template_labels(keep_spec(new, old)),
         validate_status=validate_job_status,
         warnings=Warnings(create=job_warnings, update=job_change_warnings),
         fields=_fields,

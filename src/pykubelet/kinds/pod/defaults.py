@@ -115,7 +115,6 @@ _cache = SpecCache[Document]()
 
 
 def default_pod(document: Document) -> Document:
-    """The pod with its defaults."""
     given = document.get("spec") or {}
     spec = _cache.of(given, lambda: _pod_spec(given))
     return _with_spec(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)

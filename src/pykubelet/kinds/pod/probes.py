@@ -16,7 +16,7 @@ from pykubelet.api.field_errors import (
 )
 from pykubelet.api.names import http_header_name_errors, port_name_errors, port_number_errors
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.metadata import nonnegative_errors
+from pykubelet.kinds.replicas import counts_errors
 from pykubelet.kinds.rules import POSITIVE, OneOf, fields_errors
 
 _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
@@ -93,8 +93,7 @@ def container_probes_errors(
 
 def _probe_errors(probe: Document, grace_seconds: int | None, path: str, *, zero_sleep: bool) -> list[FieldError]:
     errors = _handler_errors(probe, _PROBE_HANDLERS, _sleep_rule(grace_seconds, zero_sleep=zero_sleep), path)
-    for name in _PROBE_NUMBERS:
-        errors += nonnegative_errors(probe.get(name, 0), f"{path}.{name}")
+    errors += counts_errors(probe, path, _PROBE_NUMBERS)
     return errors + fields_errors(probe, {"terminationGracePeriodSeconds": POSITIVE}, path)
 
 
@@ -122,8 +121,7 @@ def _exec_errors(action: Document, path: str) -> list[FieldError]:
 def _http_get_errors(action: Document, path: str) -> list[FieldError]:
     errors = [] if action.get("path") else [required(f"{path}.path")]
     errors += _port_field_errors(action, path)
-    scheme = action.get("scheme", "")
-    errors += _SCHEMES.errors(scheme, f"{path}.scheme")
+    errors += _SCHEMES.errors(action.get("scheme", ""), f"{path}.scheme")
     for header in action.get("httpHeaders", ()):
         name = header.get("name", "")
         errors += each_invalid(f"{path}.httpHeaders", name, http_header_name_errors(name))

@@ -35,7 +35,6 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def affinity_errors(affinity: Document, path: str) -> list[FieldError]:
-    """Validates the affinity of a pod."""
     errors: list[FieldError] = []
     if "nodeAffinity" in affinity:
         errors += _node_affinity_errors(affinity["nodeAffinity"], f"{path}.nodeAffinity")
@@ -58,7 +57,6 @@ def _node_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
 
 
 def node_selector_errors(selector: Document, path: str) -> list[FieldError]:
-    """Validates a node selector."""
     terms, at = selector.get("nodeSelectorTerms", ()), f"{path}.nodeSelectorTerms"
     if not terms:
         return [required(at, "must have at least one node selector term")]
@@ -190,14 +188,12 @@ def _operator_errors(operator: str, value: str, path: str) -> list[FieldError]:
 
 
 def readiness_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
-    """Validates the readiness gates."""
     return items_errors(
         gates, lambda gate, at: label_name_errors(gate.get("conditionType", ""), f"{at}.conditionType"), path
     )
 
 
 def scheduling_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
-    """Validates the scheduling gates."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, gate in enumerate(gates):

@@ -256,7 +256,6 @@ def _dotted(name: str) -> str:
 
 
 def seccomp_errors(profile: Document | None, path: str) -> list[FieldError]:
-    """Validates a seccomp profile."""
     if profile is None:
         return []
     kind = profile.get("type", "")

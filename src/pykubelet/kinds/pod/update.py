@@ -52,7 +52,6 @@ _CHECKED = frozenset({"activeDeadlineSeconds", "schedulingGates", "tolerations",
 
 
 def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """Validates an update of a pod."""
     after, before = new["spec"], old["spec"]
     errors = _changed_pod_errors(new, old)
     for kind in ("containers", "initContainers"):
@@ -308,7 +307,6 @@ def _with_old_amounts(container: Document, old: Document) -> Document:
 
 
 def pod_status_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """Validates an update of a pod's status."""
     status, before, spec = new["status"], old["status"], old["spec"]
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     errors += pod_annotation_changes_errors(new, old, "metadata.annotations")

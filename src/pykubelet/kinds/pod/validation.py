@@ -299,7 +299,6 @@ def _searches_errors(searches: Sequence[str], path: str, *, relaxed: bool) -> li
 
 
 def hostname_override_errors(spec: Document, path: str) -> list[FieldError]:
-    """Validates the hostname override."""
     name = spec.get("hostnameOverride")
     if name is None:
         return []
@@ -332,7 +331,6 @@ def _name_fields_errors(spec: Document, path: str) -> list[FieldError]:
 
 
 def host_aliases_errors(aliases: Sequence[Document], path: str) -> list[FieldError]:
-    """Validates the host aliases."""
     errors: list[FieldError] = []
     for index, alias in enumerate(aliases):
         address = alias.get("ip", "")

@@ -133,7 +133,6 @@ def _empty_dir_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def host_path_errors(source: Document, path: str) -> list[FieldError]:
-    """Validates a hostPath source."""
     if not source.get("path"):
         return [required(f"{path}.path")]
     errors = backstep_errors(source["path"], f"{path}.path")
@@ -160,7 +159,6 @@ def key_to_path_errors(item: Document, path: str) -> list[FieldError]:
 
 
 def nfs_errors(source: Document, path: str) -> list[FieldError]:
-    """Validates an NFS source."""
     errors = requires("server", "path")(source, path)
     target = source.get("path", "")
     return errors if target.startswith("/") else [*errors, invalid(f"{path}.path", target, "must be an absolute path")]
@@ -190,7 +188,6 @@ def downward_file_errors(item: Document, path: str) -> list[FieldError]:
 
 
 def projected_errors(source: Document, path: str) -> list[FieldError]:
-    """Validates a projected volume."""
     errors = mode_errors(source.get("defaultMode"), f"{path}.defaultMode")
     taken: set[str] = set()
     for index, projection in enumerate(source.get("sources", ())):

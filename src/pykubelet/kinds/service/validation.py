@@ -295,7 +295,6 @@ def needs_health_check(spec: Document) -> bool:
 
 
 def service_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """Validates an update of a service."""
     after, before = new["spec"], old["spec"]
     errors = metadata_update_errors(new["metadata"], old["metadata"]) + address_change_errors(after, before)
     if after["type"] == before["type"] == "LoadBalancer":
