@@ -207,12 +207,8 @@ def condition_patch(pod: Pod, wanted: PodCondition, now: datetime, *, phase: str
     None if nothing changes. The transition time changes only with the status of the condition.
     """
     old = condition_of(pod, wanted.type)
-    is_same = old is not None and (old.status, old.reason, old.message) == (
-        wanted.status,
-        wanted.reason,
-        wanted.message,
-    )
-    if is_same and not phase:
+    new_facts = (wanted.status, wanted.reason, wanted.message)
+    if old is not None and (old.status, old.reason, old.message) == new_facts and not phase:
         return None
     since = old.last_transition_time if old is not None and old.status == wanted.status else format_time(now)
     condition: Document = {

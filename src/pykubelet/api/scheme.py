@@ -14,26 +14,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from msgspec import Struct, field
 
 from pykubelet.api import schema
+from pykubelet.api.generated import core
 from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
 from pykubelet.api.generated.authentication import TokenRequest, TokenReview
 from pykubelet.api.generated.authorization import SubjectAccessReview
 from pykubelet.api.generated.batch import CronJob, Job
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.generated.coordination import Lease
-from pykubelet.api.generated.core import (
-    Binding,
-    ConfigMap,
-    Endpoints,
-    Event,
-    Namespace,
-    Node,
-    PersistentVolumeClaim,
-    Pod,
-    PodTemplate,
-    Secret,
-    Service,
-    ServiceAccount,
-)
 from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
 from pykubelet.api.generated.node import RuntimeClass
@@ -69,20 +56,20 @@ def as_documents(resource: Resource) -> TypedKind[Document]:
     return TypedKind(resource, dict[str, Any])
 
 
-PODS = TypedKind(schema.PODS, Pod)
-POD_BINDINGS = TypedKind(schema.POD_BINDINGS, Binding)
+PODS = TypedKind(schema.PODS, core.Pod)
+POD_BINDINGS = TypedKind(schema.POD_BINDINGS, core.Binding)
 POD_EVICTIONS = TypedKind(schema.POD_EVICTIONS, Eviction)
-POD_TEMPLATES = TypedKind(schema.POD_TEMPLATES, PodTemplate)
-NODES = TypedKind(schema.NODES, Node)
-NAMESPACES = TypedKind(schema.NAMESPACES, Namespace)
-SECRETS = TypedKind(schema.SECRETS, Secret)
-CONFIG_MAPS = TypedKind(schema.CONFIG_MAPS, ConfigMap)
-EVENTS = TypedKind(schema.EVENTS, Event)
-SERVICE_ACCOUNTS = TypedKind(schema.SERVICE_ACCOUNTS, ServiceAccount)
+POD_TEMPLATES = TypedKind(schema.POD_TEMPLATES, core.PodTemplate)
+NODES = TypedKind(schema.NODES, core.Node)
+NAMESPACES = TypedKind(schema.NAMESPACES, core.Namespace)
+SECRETS = TypedKind(schema.SECRETS, core.Secret)
+CONFIG_MAPS = TypedKind(schema.CONFIG_MAPS, core.ConfigMap)
+EVENTS = TypedKind(schema.EVENTS, core.Event)
+SERVICE_ACCOUNTS = TypedKind(schema.SERVICE_ACCOUNTS, core.ServiceAccount)
 SERVICE_ACCOUNT_TOKENS = TypedKind(schema.SERVICE_ACCOUNT_TOKENS, TokenRequest)
-SERVICES = TypedKind(schema.SERVICES, Service)
-ENDPOINTS = TypedKind(schema.ENDPOINTS, Endpoints)
-PERSISTENT_VOLUME_CLAIMS = TypedKind(schema.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+SERVICES = TypedKind(schema.SERVICES, core.Service)
+ENDPOINTS = TypedKind(schema.ENDPOINTS, core.Endpoints)
+PERSISTENT_VOLUME_CLAIMS = TypedKind(schema.PERSISTENT_VOLUME_CLAIMS, core.PersistentVolumeClaim)
 REPLICA_SETS = TypedKind(schema.REPLICA_SETS, ReplicaSet)
 DEPLOYMENTS = TypedKind(schema.DEPLOYMENTS, Deployment)
 DAEMON_SETS = TypedKind(schema.DAEMON_SETS, DaemonSet)

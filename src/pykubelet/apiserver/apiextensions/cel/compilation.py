@@ -43,11 +43,6 @@ class CompiledRule:
         """Whether it is a transition rule."""
         return self.program is not None and OLD_SELF in self.program.names
 
-    @property
-    def has_optional_old_self(self) -> bool:
-        """Whether it is a transition rule that also applies to new values."""
-        return bool(self.stated.get("optionalOldSelf"))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleNode:

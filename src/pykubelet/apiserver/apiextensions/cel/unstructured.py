@@ -112,7 +112,8 @@ def from_document(value: Any, schema: Structural, *, is_resource: bool = False) 
             is_resource = is_resource or schema.embedded
             return ObjectValue(value, schema, resource_fields(schema) if is_resource else schema.properties)
         case "array":
-            return ListValue(value, schema)
+            items = schema.items
+            return ListValue([from_document(each, items) for each in value] if items else value, value, schema)
         case "string" if schema.values is not None and schema.values.format:
             return _formatted(value, schema.values.format)
         case "number":
@@ -207,9 +208,8 @@ class ListValue(list[Any]):
 
     __slots__ = ("document", "schema")
 
-    def __init__(self, document: list[Any], schema: Structural) -> None:
-        items = schema.items
-        super().__init__([from_document(each, items) for each in document] if items else document)
+    def __init__(self, items: list[Any], document: list[Any], schema: Structural) -> None:
+        super().__init__(items)
         self.document = document
         self.schema = schema
 
@@ -237,23 +237,13 @@ class ListValue(list[Any]):
             key = self._key(item)
             if kind == "map" or key not in joined:
                 joined[key] = item
-        return _Joined(list(joined.values()), self)
+        items = list(joined.values())
+        return ListValue(items, items, self.schema)
 
     def _key(self, item: Any) -> Any:
         if self.schema.list_type == "map" and is_map(item):
             return tuple(_plain(lookup(item, escape(key) or key)) for key in self.schema.map_keys)
         return _plain(item)
-
-
-class _Joined(ListValue):
-    """The result of adding to a set or map, with the same semantics."""
-
-    __slots__ = ()
-
-    def __init__(self, items: list[Any], like: ListValue) -> None:
-        list.__init__(self, items)
-        self.document = items
-        self.schema = like.schema
 
 
 def _plain(value: Any) -> Any:
@@ -265,7 +255,6 @@ def _plain(value: Any) -> Any:
 
 add_kind(ObjectValue, "map")
 add_kind(ListValue, "list")
-add_kind(_Joined, "list")
 
 
 _SCALARS = {"string": types.STRING, "boolean": types.BOOL, "number": types.DOUBLE, "integer": types.INT}

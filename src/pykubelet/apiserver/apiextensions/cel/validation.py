@@ -171,7 +171,8 @@ def _old_value(rule: CompiledRule, node: RuleNode, old: Any) -> Any:
     if not rule.uses_old_self:
         return MISSING
     value = MISSING if old is None else _cel_value(old, node)
-    if rule.has_optional_old_self and not isinstance(value, CelError):
+    # With optionalOldSelf, a transition rule applies to new values too.
+    if rule.stated.get("optionalOldSelf") and not isinstance(value, CelError):
         return Optional(value)
     return value
 

@@ -8,7 +8,6 @@ import re
 import unicodedata
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import NamedTuple
 
 Range = tuple[int, int]
 LAST = 0x10FFFF
@@ -125,22 +124,8 @@ _HEX = re.compile(r"\\x(?:\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2}))", re.ASCII)
 _CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 
 
-class FoundCategory(NamedTuple):
-    """A category and the end of its escape."""
-
-    category: CharCategory
-    end: int
-
-
-class FoundChar(NamedTuple):
-    """A character and the end of its escape."""
-
-    char: str
-    end: int
-
-
-def parse_category(text: str, at: int) -> FoundCategory | None:
-    r"""Parses `\pL`, `\p{Lu}` or `\P{^L}`; None if it is not a known category."""
+def parse_category(text: str, at: int) -> tuple[CharCategory, int] | None:
+    r"""Parses `\pL`, `\p{Lu}` or `\P{^L}` into a category and the end of the escape; None if it is unknown."""
     found = _CATEGORY.match(text, at)
     if found is None:
         return None
@@ -148,21 +133,21 @@ def parse_category(text: str, at: int) -> FoundCategory | None:
     negated = (found[1] == "P") != bool(found[2])
     if name != "Any" and name not in _CATEGORIES:
         return None
-    return FoundCategory(CharCategory("" if name == "Any" else name, negated), found.end())
+    return (CharCategory("" if name == "Any" else name, negated), found.end())
 
 
-def parse_escape(text: str, at: int) -> FoundChar | None:
-    """Parses the escape of a single character; None if Go has no such escape."""
+def parse_escape(text: str, at: int) -> tuple[str, int] | None:
+    """Parses the escape of a single character; returns it and the end of the escape, None if Go has no such escape."""
     if found := _OCTAL.match(text, at):
-        return FoundChar(chr(int(found[1], 8)), found.end())
+        return (chr(int(found[1], 8)), found.end())
     if found := _HEX.match(text, at):
         digits = found[1] or found[2]
         code = int(digits, 16) if len(digits) <= 8 else LAST + 1
-        return FoundChar(chr(code), found.end()) if code <= LAST else None
+        return (chr(code), found.end()) if code <= LAST else None
     char = text[at + 1]
     if char in _CONTROLS:
-        return FoundChar(_CONTROLS[char], at + 2)
-    return FoundChar(char, at + 2) if char.isascii() and not char.isalnum() else None
+        return (_CONTROLS[char], at + 2)
+    return (char, at + 2) if char.isascii() and not char.isalnum() else None
 
 
 MAX_REPEAT = 1000
@@ -308,13 +293,13 @@ class _PatternParser:
             found = parse_category(self._text, start)
             if found is None:
                 raise PatternError("invalid character class range", self._text[start : start + 3])
-            self.at = found.end
-            return (), (found.category,)
+            category, self.at = found
+            return (), (category,)
         one = parse_escape(self._text, start)
         if one is None:
             raise PatternError("invalid escape sequence", self._text[start : start + 2])
-        self.at = one.end
-        return one.char
+        char, self.at = one
+        return char
 
     def _class(self, flags: _Flags) -> Chars:
         start = self.at - 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from pykubelet.api.field_errors import FieldError, duplicate, go_json, invalid
 from pykubelet.api.serializer import Document
-from pykubelet.apiserver.apiextensions.schema.structural import Structural
+from pykubelet.apiserver.apiextensions.schema.structural import Structural, inner_values
 
 _SCALARS = (str, int, float)
 
@@ -56,19 +56,12 @@ def list_type_errors(value: Any, schema: Structural | None, path: str = "") -> l
     if schema is None or not schema.has_unique_lists:
         return []
     errors: list[FieldError] = []
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if (known := schema.properties.get(key)) is not None:
-                errors += list_type_errors(item, known, f"{path}.{key}" if path else key)
-            else:
-                errors += list_type_errors(item, schema.additional_schema, f"{path}[{key}]")
-    elif isinstance(value, list):
-        if schema.list_type == "set":
-            errors += [duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
-        elif schema.list_type == "map":
-            errors += _map_errors(value, schema, path)
-        for index, item in enumerate(value):
-            errors += list_type_errors(item, schema.items, f"{path}[{index}]")
+    if isinstance(value, list) and schema.list_type == "set":
+        errors += [duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
+    elif isinstance(value, list) and schema.list_type == "map":
+        errors += _map_errors(value, schema, path)
+    for item, known, at in inner_values(value, schema, path):
+        errors += list_type_errors(item, known, at)
     return errors
 
 

@@ -15,7 +15,7 @@ from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import OBJECT_META, Field, definitions
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import parse_time
-from pykubelet.apiserver.apiextensions.schema.structural import Structural
+from pykubelet.apiserver.apiextensions.schema.structural import Structural, inner_values
 from pykubelet.kinds.metadata import generic_metadata_errors
 
 _METADATA = Field("ref", OBJECT_META)
@@ -85,18 +85,9 @@ def embedded_errors(value: Any, schema: Structural | None, path: str = "") -> li
     """Validates type and metadata of embedded resources."""
     if schema is None or not schema.has_embedded:
         return []
-    errors: list[FieldError] = []
-    if isinstance(value, dict):
-        if schema.embedded:
-            errors += _resource_errors(value, path)
-        for key, item in value.items():
-            if (known := schema.properties.get(key)) is not None:
-                errors += embedded_errors(item, known, f"{path}.{key}" if path else key)
-            else:
-                errors += embedded_errors(item, schema.additional_schema, f"{path}[{key}]")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            errors += embedded_errors(item, schema.items, f"{path}[{index}]")
+    errors = _resource_errors(value, path) if schema.embedded and isinstance(value, dict) else []
+    for item, known, at in inner_values(value, schema, path):
+        errors += embedded_errors(item, known, at)
     return errors
 
 

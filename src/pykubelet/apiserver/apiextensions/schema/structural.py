@@ -129,6 +129,19 @@ def _inner(properties: Mapping[str, Structural], items: Structural | None, addit
         yield additional
 
 
+def inner_values(value: Any, schema: Structural, path: str) -> Iterator[tuple[Any, Structural | None, str]]:
+    """Yields the fields or items of a value with their schemas and paths."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if (known := schema.properties.get(key)) is not None:
+                yield item, known, f"{path}.{key}" if path else key
+            else:
+                yield item, schema.additional_schema, f"{path}[{key}]"
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield item, schema.items, f"{path}[{index}]"
+
+
 def _values(document: Document) -> ValueValidation | None:
     bounds = {name: document[name] for name in _BOUNDS if document.get(name) is not None}
     pattern, format, enum = document.get("pattern", ""), document.get("format", ""), document.get("enum") or ()

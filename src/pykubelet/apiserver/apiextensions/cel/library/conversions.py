@@ -11,15 +11,7 @@ from typing import Any
 
 from pykubelet.api.go_print import float_text
 from pykubelet.api.quantity import MAX_INT64, MIN_INT64, parse_int64
-from pykubelet.apiserver.apiextensions.cel.library.times import (
-    MAX_SECONDS,
-    MIN_SECONDS,
-    TimeRangeError,
-    duration_text,
-    read_duration,
-    read_timestamp,
-    timestamp_text,
-)
+from pykubelet.apiserver.apiextensions.cel.library import times
 from pykubelet.apiserver.apiextensions.cel.types import DYN, OBJECTS, TYPE_NAMES, Type
 from pykubelet.apiserver.apiextensions.cel.values import (
     MAX_UINT64,
@@ -88,22 +80,22 @@ def _uint_of_double(number: float) -> Uint:
 
 def _duration_of_text(text: str) -> Duration:
     try:
-        return read_duration(text)
+        return times.read_duration(text)
     except ValueError:
         raise _failed("string", "google.protobuf.Duration") from None
 
 
 def _timestamp_of_text(text: str) -> Timestamp:
     try:
-        return read_timestamp(text)
-    except TimeRangeError:
+        return times.read_timestamp(text)
+    except times.TimeRangeError:
         raise CelError("timestamp overflow") from None
     except ValueError:
         raise _failed("string", "google.protobuf.Timestamp") from None
 
 
 def _timestamp_of_int(seconds: int) -> Timestamp:
-    if not MIN_SECONDS <= seconds <= MAX_SECONDS:
+    if not times.MIN_SECONDS <= seconds <= times.MAX_SECONDS:
         raise CelError("timestamp overflow")
     return Timestamp(seconds * NANOSECONDS)
 
@@ -162,9 +154,9 @@ OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("string(bool) -> string", lambda value: "true" if value else "false"),
     ("string(bytes) -> string", _text_of_bytes),
     ("string(double) -> string", double_text),
-    ("string(duration) -> string", duration_text),
+    ("string(duration) -> string", times.duration_text),
     ("string(int) -> string", str),
-    ("string(timestamp) -> string", timestamp_text),
+    ("string(timestamp) -> string", times.timestamp_text),
     ("string(uint) -> string", str),
     ("timestamp(timestamp) -> timestamp", _same),
     ("timestamp(int) -> timestamp", _timestamp_of_int),

@@ -14,14 +14,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from pykubelet.api import names
 from pykubelet.api.field_errors import GO_SPACE, SHORT_ESCAPES, go_quote
-from pykubelet.api.names import (
-    dns1035_label_errors,
-    dns1123_label_errors,
-    dns1123_subdomain_errors,
-    label_value_errors,
-    qualified_name_errors,
-)
 from pykubelet.apiserver.apiextensions.cel.library.conversions import double_text
 from pykubelet.apiserver.apiextensions.cel.library.networks import UrlError, read_url
 from pykubelet.apiserver.apiextensions.cel.library.times import duration_text, timestamp_text
@@ -232,14 +226,14 @@ def _has(format: str, error: str) -> _Rule:
 
 
 _FORMATS = {
-    "dns1123Label": NamedFormat("DNS1123Label", dns1123_label_errors),
-    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", dns1123_subdomain_errors),
-    "dns1035Label": NamedFormat("DNS1035Label", dns1035_label_errors),
-    "qualifiedName": NamedFormat("QualifiedName", qualified_name_errors),
-    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(dns1123_label_errors)),
-    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(dns1123_subdomain_errors)),
-    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(dns1035_label_errors)),
-    "labelValue": NamedFormat("LabelValue", label_value_errors),
+    "dns1123Label": NamedFormat("DNS1123Label", names.dns1123_label_errors),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", names.dns1123_subdomain_errors),
+    "dns1035Label": NamedFormat("DNS1035Label", names.dns1035_label_errors),
+    "qualifiedName": NamedFormat("QualifiedName", names.qualified_name_errors),
+    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(names.dns1123_label_errors)),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(names.dns1123_subdomain_errors)),
+    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(names.dns1035_label_errors)),
+    "labelValue": NamedFormat("LabelValue", names.label_value_errors),
     "uri": NamedFormat("URI", _uri_errors),
     "uuid": NamedFormat("uuid", _has("uuid", "does not match the UUID format")),
     "byte": NamedFormat("byte", _has("byte", "invalid base64")),
