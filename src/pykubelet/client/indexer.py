@@ -14,6 +14,7 @@ from pykubelet.api.generated.meta import LabelSelector, OwnerReference
 from pykubelet.api.labels import SelectorError, selector_from_object
 from pykubelet.api.pods import pod_label
 from pykubelet.api.scheme import ApiObject
+from pykubelet.api.times import nanoseconds
 
 T = TypeVar("T", bound=ApiObject)
 G = TypeVar("G")
@@ -202,6 +203,12 @@ class SelectorIndex:
 def key_of(obj: ApiObject) -> str:
     """The `namespace/name` key of an object."""
     return f"{obj.metadata.namespace}/{obj.metadata.name}"
+
+
+def age_key(obj: ApiObject) -> tuple[int, str]:
+    """Sorts objects oldest first, then by name."""
+    created = obj.metadata.creation_timestamp
+    return nanoseconds(created) if created else 0, obj.metadata.name
 
 
 def controller_of(obj: ApiObject) -> OwnerReference | None:

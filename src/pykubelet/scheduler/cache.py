@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from pykubelet.api.generated.core import Container, Node, Pod, PodAffinityTerm
+from pykubelet.api.generated.core import (
+    Affinity,
+    Container,
+    Node,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodAntiAffinity,
+)
 from pykubelet.api.generated.meta import LabelSelector
 from pykubelet.api.labels import NOTHING, Selector, SelectorError, selector_from_object
 from pykubelet.api.pods import CPU, EVERY_ADDRESS, MEMORY, HostPort, amounts, host_ports, pod_requests
@@ -193,13 +201,11 @@ class SchedulerCache:
 
 
 def new_pod_info(pod: Pod) -> PodInfo:
-    affinity = pod.spec.affinity
-    near = affinity.pod_affinity if affinity is not None else None
-    away = affinity.pod_anti_affinity if affinity is not None else None
+    affinity = pod.spec.affinity or Affinity()
+    near, away = affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAntiAffinity()
     preferred_affinity = [
         _term(pod, each.pod_affinity_term, sign * each.weight)
         for side, sign in ((near, 1), (away, -1))
-        if side is not None
         for each in side.preferred_during_scheduling_ignored_during_execution
     ]
     return PodInfo(
@@ -207,12 +213,8 @@ def new_pod_info(pod: Pod) -> PodInfo:
         requests=pod_requests(pod),
         non_zero_requests=_non_zero_requests(pod),
         ports=host_ports(pod),
-        required_affinity=_terms(
-            pod, near.required_during_scheduling_ignored_during_execution if near is not None else ()
-        ),
-        required_anti_affinity=_terms(
-            pod, away.required_during_scheduling_ignored_during_execution if away is not None else ()
-        ),
+        required_affinity=_terms(pod, near.required_during_scheduling_ignored_during_execution),
+        required_anti_affinity=_terms(pod, away.required_during_scheduling_ignored_during_execution),
         preferred_affinity=tuple(preferred_affinity),
     )
 

@@ -88,11 +88,9 @@ def affinity_scores(pod_info: PodInfo, feasible: Sequence[NodeInfo], cache: Sche
     for node_info, other in cache.pods_with_affinity.values():
         _add_scores(scores_by_domain, other.preferred_affinity, node_info, pod, labels)
         _add_scores(scores_by_domain, other.required_affinity, node_info, pod, labels)
-    sums = (
-        [sum(scores_by_domain[domain] for domain in node_info.labels.items()) for node_info in feasible]
-        if scores_by_domain
-        else []
-    )
+    if not scores_by_domain:
+        return [0] * len(feasible)
+    sums = [sum(scores_by_domain[domain] for domain in node_info.labels.items()) for node_info in feasible]
     least, most = min(sums, default=0), max(sums, default=0)
     if least == most:
         return [0] * len(feasible)

@@ -86,14 +86,8 @@ class Scheduler:
         elif new.spec.node_name:
             self._queue.delete(pod_label(new))
             # A pod assigned before may request less now, or no longer count for others.
-            self._assigned(
-                new,
-                *(
-                    (ClusterEvent.POD_ADDED, ClusterEvent.POD_REMOVED)
-                    if old.spec.node_name
-                    else (ClusterEvent.POD_ADDED,)
-                ),
-            )
+            freed = (ClusterEvent.POD_REMOVED,) if old.spec.node_name else ()
+            self._assigned(new, ClusterEvent.POD_ADDED, *freed)
         elif not is_schedulable(new):
             self._queue.delete(pod_label(new))
             self._removed(new.metadata.uid)

@@ -11,7 +11,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.queues import KeyedQueue
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import pod_label
-from pykubelet.api.times import nanoseconds
+from pykubelet.client.indexer import age_key
 from pykubelet.scheduler.cache import pod_priority
 from pykubelet.scheduler.filters import ClusterEvent
 
@@ -93,5 +93,5 @@ class SchedulingQueue:
 
 def queue_sort_key(pod: Pod) -> int:
     """Sorts by priority, then by age; lower comes first."""
-    created = nanoseconds(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0
+    created, _ = age_key(pod)
     return created - pod_priority(pod) * _PRIORITY_STEP

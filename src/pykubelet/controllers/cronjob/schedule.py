@@ -16,7 +16,7 @@ from pykubelet.api.generated.core import ObjectReference
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.times import ZERO_TIME, parse_time, same_instant
 from pykubelet.controllers.framework.ownership import new_controller_ref
-from pykubelet.controllers.job.status import COMPLETE, FAILED, is_finished, true_condition
+from pykubelet.controllers.job.status import COMPLETE, FAILED, finished_condition, is_finished, true_condition
 
 MANY_MISSED = 100
 """The number of missed starts above which a warning is recorded."""
@@ -185,8 +185,8 @@ def jobs_to_remove(cron: CronJob, jobs: Sequence[Job]) -> tuple[Job, ...]:
 
 def finished_type_of(job: Job) -> str | None:
     """The type of the terminal condition, if the job has finished."""
-    conditions = job.status.conditions
-    return next((one.type for one in conditions if one.type in (COMPLETE, FAILED) and one.status == "True"), None)
+    condition = finished_condition(job)
+    return None if condition is None else condition.type
 
 
 def _has_succeeded(job: Job) -> bool:

@@ -36,7 +36,12 @@ from pykubelet.controllers.daemon.placement import (
     stranded_pods,
 )
 from pykubelet.controllers.daemon.pods import DaemonPods, FailedPodBackoff
-from pykubelet.controllers.daemon.update import DaemonSetHistory, DaemonSetRevisions, plan_rolling_update
+from pykubelet.controllers.daemon.update import (
+    DaemonPodChanges,
+    DaemonSetHistory,
+    DaemonSetRevisions,
+    plan_rolling_update,
+)
 from pykubelet.controllers.framework.active_pods import earliest_availability_seconds, ready_condition
 from pykubelet.controllers.framework.expectations import CountingExpectations
 from pykubelet.controllers.framework.ownership import explicit, store_status
@@ -65,14 +70,6 @@ class DaemonSetInformers:
     pods: PodIndex
     nodes: ObjectIndex[Node]
     revisions: ObjectIndex[ControllerRevision]
-
-
-@dataclass(frozen=True, slots=True)
-class _Changes:
-    """Nodes to create a pod for, and pods to delete."""
-
-    create: Sequence[str]
-    delete: Sequence[Pod]
 
 
 class DaemonSetController(KeyedController):
@@ -152,7 +149,7 @@ class DaemonSetController(KeyedController):
 
     def _plan(
         self, daemon_set: DaemonSet, revision: DaemonPodRevision, by_node: Mapping[str, Sequence[Pod]]
-    ) -> _Changes:
+    ) -> DaemonPodChanges:
         """Decides what to do on all nodes; failed and succeeded pods are recorded as events."""
         create: list[str] = []
         delete: list[Pod] = []
@@ -181,7 +178,7 @@ class DaemonSetController(KeyedController):
                 message = f"Found succeeded daemon pod {key_of(pod)} on node {name}, will try to delete it"
                 self._recorder.event(reference, NORMAL, "SucceededDaemonPod", message)
             delete += (*plan.succeeded, *plan.surplus)
-        return _Changes(create, [*delete, *stranded_pods(by_node, nodes)])
+        return DaemonPodChanges(tuple(create), (*delete, *stranded_pods(by_node, nodes)))
 
     async def _update_status(self, daemon_set: DaemonSet, revisions: DaemonSetRevisions, *, is_observed: bool) -> None:
         """Counts the pods and writes the status if it has changed; `is_observed`: this generation was acted on."""

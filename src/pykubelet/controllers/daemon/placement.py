@@ -25,7 +25,7 @@ from pykubelet.api.generated.core import (
 from pykubelet.api.pods import is_terminal
 from pykubelet.api.quantity import parse_int64, scaled_int_or_percent
 from pykubelet.api.scheduling import NODE_NAME_FIELD, NodeFit, node_fit, with_toleration
-from pykubelet.api.times import nanoseconds
+from pykubelet.client.indexer import age_key
 from pykubelet.controllers.framework.active_pods import is_pod_available, ready_condition
 from pykubelet.controllers.framework.controller_history import REVISION_LABEL
 
@@ -212,11 +212,7 @@ def _surplus(running: Sequence[Pod], surge: SurgePolicy) -> list[Pod]:
 
 
 def _oldest_first(pods: Iterable[Pod]) -> list[Pod]:
-    def age(pod: Pod) -> tuple[bool, int, str]:
-        created = pod.metadata.creation_timestamp
-        return not pod.spec.node_name, nanoseconds(created) if created else 0, pod.metadata.name
-
-    return sorted(pods, key=age)
+    return sorted(pods, key=lambda pod: (not pod.spec.node_name, *age_key(pod)))
 
 
 def _with_daemon_tolerations(spec: PodSpec) -> PodSpec:

@@ -52,8 +52,8 @@ class DaemonSetRevisions:
 
 
 @dataclass(frozen=True, slots=True)
-class RollingUpdate:
-    """The next step of an update: nodes to create a pod for, and pods to delete."""
+class DaemonPodChanges:
+    """Nodes to create a pod for, and pods to delete."""
 
     create: tuple[str, ...] = ()
     delete: tuple[Pod, ...] = ()
@@ -134,7 +134,7 @@ class DaemonSetHistory:
 
 def plan_rolling_update(
     daemon_set: DaemonSet, nodes: Iterable[Node], by_node: PodsByNode, revision: DaemonPodRevision, now: datetime
-) -> RollingUpdate:
+) -> DaemonPodChanges:
     """The next step of an update within max surge and max unavailable."""
     wanted = [node.metadata.name for node in nodes if node_should_run_daemon_pod(daemon_set, node).may_start]
     names = dict.fromkeys((*by_node, *wanted))
@@ -162,19 +162,19 @@ def _node_pods(name: str, is_wanted: bool, pods: Sequence[Pod], revision: Daemon
     return _NodePods(name, is_wanted, new[0] if new else None, old[0] if old else None)
 
 
-def _replace(node_pods: Sequence[_NodePods], up: dict[str, bool], limit: int) -> RollingUpdate:
+def _replace(node_pods: Sequence[_NodePods], up: dict[str, bool], limit: int) -> DaemonPodChanges:
     """Deletes unavailable old pods, and available ones as long as max unavailable permits."""
     outdated = [(node, node.old) for node in node_pods if node.old is not None and node.new is None]
     candidates = [old for node, old in outdated if up[node.name]]
     broken = [old for node, old in outdated if not up[node.name]]
     # A node with both pods counts as unavailable.
     unavailable = sum(not up[node.name] or (node.old is not None and node.new is not None) for node in node_pods)
-    return RollingUpdate(delete=(*broken, *candidates[: max(0, limit - unavailable)]))
+    return DaemonPodChanges(delete=(*broken, *candidates[: max(0, limit - unavailable)]))
 
 
 def _surge(
     node_pods: Sequence[_NodePods], up: dict[str, bool], replaced_nodes: set[str], limit: int, desired: int
-) -> RollingUpdate:
+) -> DaemonPodChanges:
     """Creates a new pod beside each unavailable old one, and beside available ones as max surge permits.
 
     Old pods are deleted once the new one is available. Those on nodes that should no longer run the set stay until
@@ -189,7 +189,7 @@ def _surge(
     useless = [old for node, old in outdated if not node.is_wanted and not up[node.name]]
     leaving = [old for node, old in outdated if not node.is_wanted and up[node.name]]
     spare = sum(up.values()) - desired
-    return RollingUpdate(
+    return DaemonPodChanges(
         create=(*broken, *candidates[: max(0, limit - surging)]),
         delete=(*replaced, *useless, *leaving[: max(0, spare)]),
     )

@@ -85,9 +85,8 @@ def with_pause(deployment: Deployment, now: datetime) -> DeploymentStatus:
     # An exceeded deadline stays recorded.
     if deadline_seconds(deployment) is None or reason == TIMED_OUT or deployment.spec.paused == (reason == PAUSED):
         return status
-    if deployment.spec.paused:
-        return with_condition(status, progressing_condition("Unknown", PAUSED, "Deployment is paused", now))
-    return with_condition(status, progressing_condition("Unknown", RESUMED, "Deployment is resumed", now))
+    reason, word = (PAUSED, "paused") if deployment.spec.paused else (RESUMED, "resumed")
+    return with_condition(status, progressing_condition("Unknown", reason, f"Deployment is {word}", now))
 
 
 def pod_counts(

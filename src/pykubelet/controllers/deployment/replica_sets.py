@@ -14,7 +14,7 @@ from pykubelet.api.generated.core import PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
 from pykubelet.api.names import DNS1123_SUBDOMAIN_MAX_LENGTH, MAX_ID
 from pykubelet.api.quantity import parse_int64, scaled_int_or_percent
-from pykubelet.api.times import nanoseconds
+from pykubelet.client.indexer import age_key
 from pykubelet.controllers.framework.ownership import new_controller_ref
 from pykubelet.controllers.framework.pod_control import template_hash
 from pykubelet.controllers.replicaset.replica_set import wanted_replicas
@@ -82,16 +82,6 @@ def _bounds(deployment: Deployment) -> tuple[int, int]:
     unavailable = scaled_int_or_percent(rolling.max_unavailable or 0, desired, round_up=False)
     # Both rounded to zero. Unavailable pods always work, while a quota may forbid additional ones.
     return (0, 1) if surge == unavailable == 0 else (surge, unavailable)
-
-
-def by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """Sorts sets oldest first, then by name."""
-    return sorted(sets, key=age_key)
-
-
-def age_key(replica_set: ReplicaSet) -> tuple[int, str]:
-    created = replica_set.metadata.creation_timestamp
-    return nanoseconds(created) if created else 0, replica_set.metadata.name
 
 
 def is_same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:

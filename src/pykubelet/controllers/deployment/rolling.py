@@ -10,14 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pykubelet.api.generated.apps import Deployment, ReplicaSet
+from pykubelet.client.indexer import age_key
 from pykubelet.controllers.deployment.replica_sets import (
     DESIRED_REPLICAS,
     MAX_REPLICAS,
     ROLLING_UPDATE,
     active_or_latest,
     active_replica_sets,
-    age_key,
-    by_age,
     desired_replicas,
     max_replicas,
     min_available,
@@ -59,7 +58,7 @@ def rolling_plan(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaS
     size = desired if present > desired else grown_size(deployment, present, old)
     if size != present:
         return (ReplicaSetScale(new.metadata.name, size),)
-    return _shrink(deployment, new, by_age(active_replica_sets(old)))
+    return _shrink(deployment, new, sorted(active_replica_sets(old), key=age_key))
 
 
 def recreate_plan(old: Iterable[ReplicaSet]) -> tuple[ReplicaSetScale, ...]:

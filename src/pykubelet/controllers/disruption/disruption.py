@@ -25,7 +25,6 @@ from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
 from pykubelet.controllers.disruption.budget import (
-    DisruptedPods,
     NoScaleError,
     ScaleFinder,
     disrupted_pods,
@@ -117,7 +116,9 @@ class DisruptionController(KeyedController):
             raise
         now = self._clock.now()
         disrupted = disrupted_pods(budget, pods, now)
-        self._record_overdue(budget, disrupted)
+        for pod in disrupted.overdue:
+            text = f"Pod was expected by PDB {key_of(budget)} to be deleted but it wasn't"
+            self._recorder.event(reference_to(pod), WARNING, "NotDeleted", text)
         status = new_status(
             budget,
             healthy=healthy_count(pods, disrupted, now),
@@ -185,11 +186,6 @@ class DisruptionController(KeyedController):
     def _count_failed(self, budget: PodDisruptionBudget, error: Exception) -> None:
         text = f"Failed to calculate the number of expected pods: {error}"
         self._recorder.event(reference_to(budget), WARNING, "CalculateExpectedPodCountFailed", text)
-
-    def _record_overdue(self, budget: PodDisruptionBudget, disrupted: DisruptedPods) -> None:
-        for pod in disrupted.overdue:
-            text = f"Pod was expected by PDB {key_of(budget)} to be deleted but it wasn't"
-            self._recorder.event(reference_to(pod), WARNING, "NotDeleted", text)
 
     def _enqueue(self, pod: Pod) -> None:
         """Enqueues the budgets that select the pod; more than one is an error and recorded as an event."""

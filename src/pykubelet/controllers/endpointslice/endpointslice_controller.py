@@ -123,10 +123,9 @@ class EndpointSliceController(KeyedController):
             service, [pod for pod in pods if has_endpoint(pod, while_terminating=True)]
         )
         wanted = {family: [self._desired(pod, service, family) for pod in pods] for family in families_of(service)}
+        plan = plan_slices(service, existing, wanted, max_endpoints=self._max_endpoints)
         try:
-            await self._apply_plan(
-                key, service, plan_slices(service, existing, wanted, max_endpoints=self._max_endpoints), trigger_time
-            )
+            await self._apply_plan(key, service, plan, trigger_time)
             _check(missing)
         except (ApiError, MissingNodeError) as error:
             text = f"Error updating Endpoint Slices for Service {key}: {error}"

@@ -23,8 +23,7 @@ from pykubelet.api.patch.errors import PatchError
 from pykubelet.api.patch.strategic_apply import apply_strategic
 from pykubelet.api.scheme import CONTROLLER_REVISIONS, ApiObject, TypedKind
 from pykubelet.api.serializer import Document
-from pykubelet.api.times import nanoseconds
-from pykubelet.client.indexer import ObjectIndex, controller_of
+from pykubelet.client.indexer import ObjectIndex, age_key, controller_of
 from pykubelet.client.interface import Client, PatchType
 from pykubelet.controllers.framework.ownership import new_controller_ref, ref_manager
 from pykubelet.controllers.framework.pod_control import safe_encode
@@ -155,12 +154,7 @@ def new_revision(
 
 def sorted_revisions(revisions: Iterable[ControllerRevision]) -> tuple[ControllerRevision, ...]:
     """Sorts revisions by number, then age, then name."""
-
-    def rank(revision: ControllerRevision) -> tuple[int, int, str]:
-        created = revision.metadata.creation_timestamp
-        return revision.revision, nanoseconds(created) if created else 0, revision.metadata.name
-
-    return tuple(sorted(revisions, key=rank))
+    return tuple(sorted(revisions, key=lambda revision: (revision.revision, *age_key(revision))))
 
 
 def next_number(revisions: Iterable[ControllerRevision]) -> int:

@@ -170,9 +170,11 @@ class PodControllerRefManager(ControllerRefManager[Pod]):
         return ClaimedPods(*await self.claim(pods, *filters))
 
     async def adopt_pod(self, pod: Pod) -> None:
+        """Makes the owner the pod's controller."""
         await self.adopt(pod)
 
     async def release_pod(self, pod: Pod) -> None:
+        """Removes the owner's reference from the pod."""
         await self.release(pod)
 
 

@@ -144,24 +144,22 @@ class WorkQueueCollector:
         from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         queues, now = self._queues, asyncio.get_running_loop().time()
-        adds = CounterMetricFamily("workqueue_adds_total", "Keys put into the queue.", labels=_LABELS)
-        retries = CounterMetricFamily(
-            "workqueue_retries_total", "Syncs that failed and are tried again.", labels=_LABELS
-        )
+        adds = CounterMetricFamily("workqueue_adds_total", "Keys added to the queue.", labels=_LABELS)
+        retries = CounterMetricFamily("workqueue_retries_total", "Failed syncs that are retried.", labels=_LABELS)
         for name, queue in queues.items():
             adds.add_metric((name,), queue.times.adds)
             retries.add_metric((name,), queue.times.retries)
         yield from (adds, retries)
         gauges: tuple[tuple[str, str, Callable[[WorkQueue], float]], ...] = (
-            ("workqueue_depth", "Keys that wait.", len),
+            ("workqueue_depth", "Keys waiting to be synced.", len),
             (
                 "workqueue_unfinished_work_seconds",
-                "How long syncs under way have gone on, all together.",
+                "Seconds that all running syncs have taken so far.",
                 lambda queue: sum(queue.times.under_way(now)),
             ),
             (
                 "workqueue_longest_running_processor_seconds",
-                "How long the oldest sync under way has gone on.",
+                "Seconds that the longest running sync has taken so far.",
                 lambda queue: max(queue.times.under_way(now), default=0.0),
             ),
         )
@@ -170,8 +168,10 @@ class WorkQueueCollector:
             for name, queue in queues.items():
                 gauge.add_metric((name,), number(queue))
             yield gauge
-        waited = HistogramMetricFamily("workqueue_queue_duration_seconds", "How long keys wait.", labels=_LABELS)
-        worked = HistogramMetricFamily("workqueue_work_duration_seconds", "How long syncs take.", labels=_LABELS)
+        waited = HistogramMetricFamily(
+            "workqueue_queue_duration_seconds", "Seconds that keys wait in the queue.", labels=_LABELS
+        )
+        worked = HistogramMetricFamily("workqueue_work_duration_seconds", "Seconds that syncs take.", labels=_LABELS)
         for name, queue in queues.items():
             for family, found in ((waited, queue.times.waited), (worked, queue.times.worked)):
                 family.add_metric((name,), buckets=found.buckets, sum_value=found.sum)

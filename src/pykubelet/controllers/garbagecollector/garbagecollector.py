@@ -8,10 +8,9 @@ Upstream: pkg/controller/garbagecollector/garbagecollector.go, pkg/controller/ga
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
 
 from pykubelet.aio.backoff import Backoff
 from pykubelet.aio.clock import Clock
@@ -57,23 +56,10 @@ EXAMINE_AGAIN = Backoff(first_seconds=0.1, limit_seconds=1000)
 """The backoff for an owner that exists but was not seen by a monitor yet."""
 
 
-class MonitorHandler(Protocol):
-    """Receives the changes of all objects; its methods must not block."""
-
-    def observed(self, identity: ObjectIdentity, metadata: PartialMeta, /) -> None:
-        """An object was added or changed."""
-
-    def deleted(self, uid: str, /) -> None:
-        """An object was deleted."""
-
-    def unfollowed(self, uid: str, /) -> None:
-        """The kind of an object is no longer watched."""
-
-
 class _Monitor:
     """The reflector's sink for the objects of one kind."""
 
-    def __init__(self, resource: Resource, handler: MonitorHandler, hint: asyncio.Event | None) -> None:
+    def __init__(self, resource: Resource, handler: "GarbageCollector", hint: asyncio.Event | None) -> None:
         self._resource, self._handler, self._hint = resource, handler, hint
         self._uids: set[str] = set()
         self._has_ended = False
@@ -129,8 +115,12 @@ class GarbageCollector:
             start_supervised(group, "garbage monitors", lambda: self._monitors.run(listed))
             await listed.wait()
             for number in range(self._workers):
-                start_supervised(group, f"garbage deleter {number}", self._delete_garbage)
-                start_supervised(group, f"garbage orphaner {number}", self._orphan_dependents)
+                start_supervised(
+                    group, f"garbage deleter {number}", partial(self._work, self.attempt_to_delete, self._examine)
+                )
+                start_supervised(
+                    group, f"garbage orphaner {number}", partial(self._work, self.attempt_to_orphan, self._orphan)
+                )
             ready.set()
 
     def observed(self, identity: ObjectIdentity, metadata: PartialMeta) -> None:
@@ -152,13 +142,10 @@ class GarbageCollector:
         for dependent, reference in changes.misplaced:
             self._record_invalid_owner(dependent, reference)
 
-    async def _delete_garbage(self) -> None:
+    @staticmethod
+    async def _work(queue: WorkQueue, sync: Callable[[str], Awaitable[None]]) -> None:
         while True:
-            await self.attempt_to_delete.process_next(self._examine)
-
-    async def _orphan_dependents(self) -> None:
-        while True:
-            await self.attempt_to_orphan.process_next(self._orphan)
+            await queue.process_next(sync)
 
     async def _examine(self, uid: str) -> None:
         """Determines whether an object is garbage and acts on it; raises if it must be retried."""
@@ -250,7 +237,7 @@ class GarbageCollector:
 class GraphBuilderMonitors:
     """Runs a reflector for every kind."""
 
-    def __init__(self, *, client: ControllerClient, clock: Clock, handler: MonitorHandler) -> None:
+    def __init__(self, *, client: ControllerClient, clock: Clock, handler: GarbageCollector) -> None:
         self._client, self._clock, self._handler = client, clock, handler
         self._kinds: dict[tuple[str, str], Resource] = {}
         self._running: dict[Resource, tuple[_Monitor, asyncio.Task[None]]] = {}

@@ -112,7 +112,9 @@ class JobController(KeyedController):
         now = self._clock.now()
         counts = count_job_pods(job, pods, self._job_pods.removals.awaited(key))
         record = next_record(self._job_pods.failures.get(key, NO_FAILURES), counts.newly_succeeded, counts.newly_failed)
-        started = job if job.status.start_time or is_suspended(job) else _started(job, now)
+        started = job
+        if not job.status.start_time and not is_suspended(job):
+            started = replace(job, status=replace(job.status, start_time=format_time(now)))
         ending = finished_condition_of(started, counts, now)
         if ending is not None:
             step = await self._end(started, counts, ending, may_act=may_act)
@@ -336,10 +338,6 @@ class JobEventHandlers:
     def _enqueue_selecting(self, pod: Pod) -> None:
         for job in self._jobs.selecting(pod, lambda one: one.spec.selector):
             self._enqueue(job)
-
-
-def _started(job: Job, now: datetime) -> Job:
-    return replace(job, status=replace(job.status, start_time=format_time(now)))
 
 
 def _as_adopted(pod: Pod, job: Job) -> Pod:

@@ -240,8 +240,13 @@ def with_condition(conditions: tuple[JobCondition, ...], wanted: JobCondition) -
     return tuple(wanted if condition is old else condition for condition in conditions)
 
 
+def finished_condition(job: Job) -> JobCondition | None:
+    """The terminal condition, Complete or Failed, if the job has finished."""
+    return next((c for c in job.status.conditions if c.type in (COMPLETE, FAILED) and c.status == "True"), None)
+
+
 def is_finished(job: Job) -> bool:
-    return any(c.type in (COMPLETE, FAILED) and c.status == "True" for c in job.status.conditions)
+    return finished_condition(job) is not None
 
 
 def terminal_condition(ending: JobCondition, now: datetime) -> JobCondition:

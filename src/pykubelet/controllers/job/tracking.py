@@ -8,6 +8,7 @@ Upstream: pkg/controller/job/job_controller.go, pkg/controller/job/tracking_util
 """
 
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -75,10 +76,8 @@ class OrphanPodReleaser(KeyedController):
         pod = self._pods.get(label)
         if pod is None or not has_tracking_finalizer(pod) or not self._has_no_job(pod):
             return
-        try:
+        with suppress(NotFound):
             await self._pod_control.patch_pod(pod.metadata.namespace, pod.metadata.name, REMOVE_FINALIZER)
-        except NotFound:
-            return
 
     def _has_no_job(self, pod: Pod) -> bool:
         reference = controller_of(pod)

@@ -53,15 +53,6 @@ class UndeletedObject:
     metadata: PartialMeta
 
 
-def undiscovered(unsure: Sequence[str]) -> str:
-    """The message about groups whose discovery failed; empty if there are none."""
-    if not unsure:
-        return ""
-    groups = ", ".join(f"{name}: stale GroupVersion discovery: {name}" for name in sorted(unsure))
-    why = f"unable to retrieve the complete list of server APIs: {groups}"
-    return f"Discovery failed for some groups, {len(unsure)} failing: {why}"
-
-
 @dataclass(frozen=True, slots=True)
 class DeletionPass:
     """The result of one pass over a namespace."""
@@ -184,21 +175,18 @@ class NamespaceContentDeleter:
         found = await self._all(resource, namespace)
         if not found:
             return [], ""
-        wrong = ""
+        kind, wrong = metadata_of(resource), ""
         for metadata in found:
             if metadata.deletion_timestamp is None:
                 try:
-                    await self._delete(resource, namespace, metadata.name)
+                    with suppress(NotFound):
+                        await self._client.delete(kind, metadata.name, namespace=namespace, options=_BACKGROUND)
                 except ApiError as error:
                     wrong = wrong or error.message
         left = await self._all(resource, namespace)
         if not wrong and any(metadata.deletion_timestamp is None for metadata in left):
             wrong = f"unexpected items still remain in namespace: {namespace} for {resource.group_resource}"
         return left, wrong
-
-    async def _delete(self, resource: Resource, namespace: str, name: str) -> None:
-        with suppress(NotFound):
-            await self._client.delete(metadata_of(resource), name, namespace=namespace, options=_BACKGROUND)
 
     async def _all(self, resource: Resource, namespace: str) -> list[PartialMeta]:
         found: list[PartialMeta] = []
@@ -211,6 +199,15 @@ class NamespaceContentDeleter:
             token = page.continue_token
             if not token:
                 return found
+
+
+def undiscovered(unsure: Sequence[str]) -> str:
+    """The message about groups whose discovery failed; empty if there are none."""
+    if not unsure:
+        return ""
+    groups = ", ".join(f"{name}: stale GroupVersion discovery: {name}" for name in sorted(unsure))
+    why = f"unable to retrieve the complete list of server APIs: {groups}"
+    return f"Discovery failed for some groups, {len(unsure)} failing: {why}"
 
 
 def kinds_to_empty(served: Iterable[Resource]) -> tuple[Resource, ...]:

@@ -111,21 +111,13 @@ def unknown_patch(node: Node, now: datetime) -> Document | None:
 def _unknown(old: NodeCondition | None, kind: str, node: Node, now: str) -> Document | None:
     if old is not None and old.status == UNKNOWN:
         return None
-    if old is None:
-        return {
-            "type": kind,
-            "status": UNKNOWN,
-            "reason": "NodeStatusNeverUpdated",
-            "message": "Kubelet never posted node status.",
-            "lastHeartbeatTime": node.metadata.creation_timestamp,
-            "lastTransitionTime": now,
-        }
-    return {
-        "type": kind,
-        "status": UNKNOWN,
-        "reason": "NodeStatusUnknown",
-        "message": "Kubelet stopped posting node status.",
-        "lastTransitionTime": now,
+    condition = {"type": kind, "status": UNKNOWN, "lastTransitionTime": now}
+    if old is not None:
+        return condition | {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+    return condition | {
+        "reason": "NodeStatusNeverUpdated",
+        "message": "Kubelet never posted node status.",
+        "lastHeartbeatTime": node.metadata.creation_timestamp,
     }
 
 

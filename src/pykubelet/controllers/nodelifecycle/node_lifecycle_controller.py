@@ -203,7 +203,7 @@ class NodeLifecycleController:
         """Permits eviction from further nodes as the state of their zone allows."""
         zones = zone_states((node, is_ready(node)) for node in self._nodes.values())
         if self._is_halted and not zones.is_total:
-            # After a total zones every node gets its full grace period again.
+            # After a full disruption every node gets its whole grace period again.
             self._health = {name: replace_fields(health, seen_at=at) for name, health in self._health.items()}
         self._is_halted = zones.is_total
         for name, node in self._nodes.items():

@@ -15,7 +15,7 @@ from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.core import Node, Pod, PodCondition
 from pykubelet.api.pods import condition_patch, is_terminal, phase_patch, pod_label
 from pykubelet.api.scheme import NODES, PODS
-from pykubelet.api.times import nanoseconds
+from pykubelet.client.indexer import age_key
 from pykubelet.client.informers import Informers, PodsByNode
 from pykubelet.client.interface import Client, now_if_uid
 from pykubelet.controllers.framework.pod_control import attempt_all
@@ -150,12 +150,5 @@ def _is_out_of_service(node: Node | None) -> bool:
 
 
 def _in_order(pods: Iterable[Pod]) -> list[Pod]:
-    return sorted(pods, key=lambda pod: (not _is_evicted(pod), _created(pod), pod.metadata.name))
-
-
-def _is_evicted(pod: Pod) -> bool:
-    return (pod.status.phase, pod.status.reason) == ("Failed", "Evicted")
-
-
-def _created(pod: Pod) -> int:
-    return nanoseconds(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0
+    """Sorts evicted pods first, then the oldest."""
+    return sorted(pods, key=lambda pod: ((pod.status.phase, pod.status.reason) != ("Failed", "Evicted"), *age_key(pod)))

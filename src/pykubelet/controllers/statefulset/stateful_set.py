@@ -90,7 +90,7 @@ class StatefulSetController(KeyedController):
     def __init__(self, *, client: Client, recorder: EventRecorder, view: StatefulSetInformers, clock: Clock) -> None:
         self._client, self._informers, self._clock = client, view, clock
         self._pods = StatefulPodControl(client=client, recorder=recorder, claims=view.claims)
-        self._history = StatefulSetHistory(client=client, revisions=view.revisions)
+        self._history = StatefulSetHistory(client=client, kind=STATEFUL_SETS, revisions=view.revisions)
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
@@ -193,26 +193,21 @@ class StatefulSetController(KeyedController):
     async def _run_stages(self, stateful_set: StatefulSet, planned: StatefulSetPlan) -> Exception | None:
         """Carries out stage after stage until one fails; returns that error."""
         for stage in planned.stages:
-            if is_parallel(stateful_set):
-                failure = await self._run_in_parallel(stateful_set, stage)
-            else:
-                failure = await self._run_in_order(stateful_set, stage)
-            if failure is not None:
+            if (failure := await self._run_stage(stateful_set, stage)) is not None:
                 return failure
         return None
 
-    async def _run_in_order(self, stateful_set: StatefulSet, steps: Sequence[PodStep]) -> Exception | None:
+    async def _run_stage(self, stateful_set: StatefulSet, steps: Sequence[PodStep]) -> Exception | None:
+        if is_parallel(stateful_set):
+            left = iter(steps)
+            _, failure = await slow_start_batch(len(steps), lambda: self._pods.take(stateful_set, next(left)))
+            return failure
         for step in steps:
             try:
                 await self._pods.take(stateful_set, step)
             except Exception as error:  # noqa: BLE001  raised after the status is written
                 return error
         return None
-
-    async def _run_in_parallel(self, stateful_set: StatefulSet, steps: Sequence[PodStep]) -> Exception | None:
-        left = iter(steps)
-        _, failure = await slow_start_batch(len(steps), lambda: self._pods.take(stateful_set, next(left)))
-        return failure
 
     async def _update_deleted_status(self, stateful_set: StatefulSet, selector: Selector) -> None:
         pods, status = await self._claim(stateful_set, selector), stateful_set.status
@@ -252,14 +247,8 @@ class StatefulSetController(KeyedController):
             self.queue.add(key_of(stateful_set))
 
 
-class StatefulSetHistory:
+class StatefulSetHistory(ControllerRevisions[StatefulSet]):
     """Maintains the ControllerRevisions of all sets."""
-
-    def __init__(self, *, client: Client, revisions: ObjectIndex[ControllerRevision]) -> None:
-        self._revisions = ControllerRevisions(client=client, kind=STATEFUL_SETS, revisions=revisions)
-
-    async def claim(self, stateful_set: StatefulSet, selector: Selector) -> tuple[ControllerRevision, ...]:
-        return await self._revisions.claim(stateful_set, selector)
 
     async def set_revisions(
         self, stateful_set: StatefulSet, revisions: Sequence[ControllerRevision]
@@ -272,9 +261,9 @@ class StatefulSetHistory:
         if newest is not None and (newest in same or (not same and restores(newest, template))):
             update = newest
         elif same:
-            update = await self._revisions.renumber(same[-1], number)
+            update = await self.renumber(same[-1], number)
         else:
-            update, made_with = await self._revisions.create(
+            update, made_with = await self.create(
                 stateful_set,
                 lambda count: new_revision(stateful_set, template, number=number, naming=NAMING, collision_count=count),
                 count,
@@ -301,7 +290,7 @@ class StatefulSetHistory:
             lambda one: one.metadata.name in live,
             count_live=False,
         ):
-            await self._revisions.delete(revision)
+            await self.delete(revision)
 
 
 def compute_status(

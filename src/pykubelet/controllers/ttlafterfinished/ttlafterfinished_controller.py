@@ -5,6 +5,7 @@ Nothing runs before a job expires: the queue delays its key until then.
 Upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go
 """
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from pykubelet.aio.clock import Clock
@@ -17,7 +18,7 @@ from pykubelet.client.indexer import ObjectIndex, key_of
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
-from pykubelet.controllers.job.status import COMPLETE, FAILED
+from pykubelet.controllers.job.status import finished_condition
 
 
 class TtlAfterFinishedController(KeyedController):
@@ -41,15 +42,12 @@ class TtlAfterFinishedController(KeyedController):
             return
         # The cached job may be old, and its TTL may have been extended.
         name, namespace = job.metadata.name, job.metadata.namespace
-        try:
+        with suppress(NotFound):
             fresh = await self._client.get(JOBS, name, namespace=namespace)
-            if not self._is_expired(fresh):
-                return
-            only_this = Preconditions(uid=fresh.metadata.uid)
-            options = DeleteOptions(propagation_policy="Foreground", preconditions=only_this)
-            await self._client.delete(JOBS, name, namespace=namespace, options=options)
-        except NotFound:
-            return
+            if self._is_expired(fresh):
+                only_this = Preconditions(uid=fresh.metadata.uid)
+                options = DeleteOptions(propagation_policy="Foreground", preconditions=only_this)
+                await self._client.delete(JOBS, name, namespace=namespace, options=options)
 
     def _is_expired(self, job: Job) -> bool:
         end = expires_at(job)
@@ -66,7 +64,6 @@ def expires_at(job: Job) -> datetime | None:
     seconds = job.spec.ttl_seconds_after_finished
     if seconds is None or job.metadata.deletion_timestamp is not None:
         return None
-    conditions = job.status.conditions
-    ends = (one for one in conditions if one.type in (COMPLETE, FAILED) and one.status == "True")
-    finished = next((one.last_transition_time for one in ends), None)
+    condition = finished_condition(job)
+    finished = None if condition is None else condition.last_transition_time
     return None if finished is None else parse_time(finished) + timedelta(seconds=seconds)

@@ -14,7 +14,7 @@ from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.scheduling import NodeFit
 from pykubelet.api.times import format_time
 from pykubelet.controllers.daemon.placement import DaemonPodRevision, SurgePolicy, max_surge, max_unavailable, plan_node
-from pykubelet.controllers.daemon.update import RollingUpdate, plan_rolling_update
+from pykubelet.controllers.daemon.update import DaemonPodChanges, plan_rolling_update
 from pykubelet.controllers.framework.active_pods import is_pod_available
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -141,7 +141,7 @@ def test_bounds_are_of_a_rolling_update() -> None:
     assert (max_surge(daemon_set("30%"), 4), max_unavailable(daemon_set(0, "30%"), 4)) == (2, 2)
     assert (max_surge(daemon_set(2, 2, "OnDelete"), 4), max_unavailable(daemon_set(2, 2, "OnDelete"), 4)) == (0, 0)
     assert max_surge(DaemonSet(), 1) == 0
-    assert plan_rolling_update(daemon_set(), (), {}, NEW, EPOCH) == RollingUpdate()
+    assert plan_rolling_update(daemon_set(), (), {}, NEW, EPOCH) == DaemonPodChanges()
 
 
 @pytest.mark.parametrize(
