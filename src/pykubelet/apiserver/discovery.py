@@ -78,7 +78,6 @@ def subresource_of(served: Kind, name: str) -> Subresource:
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """The hash of the version in which a kind is stored."""
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 

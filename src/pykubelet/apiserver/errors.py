@@ -63,7 +63,6 @@ def kind_conflict(resource: Resource, name: str, why: str) -> Conflict:
 
 
 def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[Document] = ()) -> Forbidden:
-    """Admission rejected the request."""
     subject = f"{resource.group_resource} {go_quote(name)}" if name else resource.group_resource
     details = _details(resource, name)
     if causes:
@@ -80,7 +79,6 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> I
 
 
 def invalid_object(resource: Resource, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The object breaks validation rules of its kind."""
     return invalid(resource.kind, _INNER_GROUPS.get(resource.group, resource.group), name, errors)
 
 
@@ -106,7 +104,6 @@ def no_such_method() -> MethodNotAllowed:
 
 
 def no_such_path() -> NotFound:
-    """Nothing is served at the path."""
     return NotFound("the server could not find the requested resource", details={})
 
 

@@ -18,15 +18,8 @@ from pykubelet.apiserver import discovery
 from pykubelet.apiserver.authentication.serviceaccount import ServiceAccountTokens
 from pykubelet.apiserver.errors import no_such_method
 from pykubelet.apiserver.filters import metrics
-from pykubelet.apiserver.handlers.responsewriters import (
-    DISCOVERY_GROUP,
-    GROUP_DISCOVERY,
-    ResponseFormat,
-    discovery_form,
-    document_response,
-    plain_form,
-    wants_pretty,
-)
+from pykubelet.apiserver.handlers import responsewriters
+from pykubelet.apiserver.handlers.responsewriters import ResponseFormat
 from pykubelet.apiserver.openapi.handler import V2_PROTOBUF, OpenApi, PublishedDocument
 from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.httpserver.healthz import Check, HealthzResponse, health_of_all, health_of_one
@@ -37,7 +30,7 @@ OPENID_PATH = "/.well-known/openid-configuration"
 HEALTH_PATHS = ("healthz", "livez", "readyz")
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 log = get_logger(__name__)
-_AGGREGATED_TYPE = f"{JSON};g={DISCOVERY_GROUP};v=v2;as={GROUP_DISCOVERY}"
+_AGGREGATED_TYPE = f"{JSON};g={responsewriters.DISCOVERY_GROUP};v=v2;as={responsewriters.GROUP_DISCOVERY}"
 _READING = ("GET", "HEAD")
 
 
@@ -121,22 +114,24 @@ class NonResourceHandler:
         paths |= {f"/{page}/{check}" for page in HEALTH_PATHS for check in self._checks}
         for group in groups:
             paths |= {f"/apis/{group['name']}", *(f"/apis/{row['groupVersion']}" for row in group["versions"])}
-        return document_response(
+        return responsewriters.document_response(
             {"paths": sorted(paths - {"/", "/index.html", "/version/"})}, ResponseFormat(), pretty=True
         )
 
     def _discovery(self, visit: NonResourceRequest) -> HttpResponse | None:
         parts = visit.target.path.strip("/").split("/")
         if len(parts) == 1:
-            form = discovery_form(visit.accept)
-            if form.kind == GROUP_DISCOVERY:
+            form = responsewriters.discovery_form(visit.accept)
+            if form.kind == responsewriters.GROUP_DISCOVERY:
                 return self._aggregated(visit, parts[0])
         else:
-            form = plain_form(visit.accept)
+            form = responsewriters.plain_form(visit.accept)
         document = self._once("/".join(parts), lambda: self._plain(parts))
         if document is None:
             return None
-        return document_response(document, form, pretty=wants_pretty(form, visit.target.query, visit.user_agent))
+        return responsewriters.document_response(
+            document, form, pretty=responsewriters.wants_pretty(form, visit.target.query, visit.user_agent)
+        )
 
     def _plain(self, parts: list[str]) -> Document | None:
         served = self._kinds.all()
@@ -163,7 +158,7 @@ class NonResourceHandler:
         headers = (("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public"))
         if visit.if_none_match == etag:
             return HttpResponse(304, b"", "", headers)
-        reply = document_response(document, ResponseFormat(), pretty=False)
+        reply = responsewriters.document_response(document, ResponseFormat(), pretty=False)
         return reply._replace(content_type=_AGGREGATED_TYPE, headers=headers)
 
     def _once(self, name: str, make: Callable[[], Document | None]) -> Document | None:
@@ -233,7 +228,7 @@ def json_web_keys(tokens: ServiceAccountTokens) -> HttpResponse:
 
 
 def _version() -> HttpResponse:
-    return document_response(version_document(), ResponseFormat(), pretty=True)
+    return responsewriters.document_response(version_document(), ResponseFormat(), pretty=True)
 
 
 def _published(found: PublishedDocument, visit: NonResourceRequest) -> HttpResponse:

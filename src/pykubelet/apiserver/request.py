@@ -134,7 +134,6 @@ def account_name(namespace: str, name: str) -> str:
 
 
 def account_groups(namespace: str) -> tuple[str, ...]:
-    """The groups of every service account in a namespace."""
     return (ACCOUNTS_GROUP, f"{ACCOUNTS_GROUP}:{namespace}")
 
 

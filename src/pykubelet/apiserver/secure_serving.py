@@ -41,8 +41,6 @@ STOP_SECONDS = 5.0
 
 
 class ApiHttpServer:
-    """Serves the handler chain on a socket."""
-
     def __init__(
         self, chain: HandlerChain, *, connect: Mapping[tuple[str, str], Connect], new_id: Callable[[], str]
     ) -> None:
@@ -102,12 +100,7 @@ class ApiHttpServer:
 
 async def _compressed(reply: HttpResponse) -> HttpResponse:
     """The response compressed with gzip, in a thread: zlib releases the interpreter lock."""
-    body = await asyncio.to_thread(_gzipped, reply.body)
+    body = await asyncio.to_thread(zlib.compress, reply.body, _GZIP_LEVEL, _GZIP_WINDOW)
     return reply._replace(
         body=body, headers=(*reply.headers, ("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding"))
     )
-
-
-def _gzipped(body: bytes) -> bytes:
-    compressor = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_WINDOW)
-    return compressor.compress(body) + compressor.flush()

@@ -85,10 +85,7 @@ def with_default_tolerations(pod: Document) -> Document:
 
 
 def with_priority(pod: Document, priority_class: Document | None) -> Document:
-    """Sets the priority of a new pod from its class: the named one, or the global default if there is one.
-
-    `priority_class` is None for a pod without a class where there is no default.
-    """
+    """Sets the priority of a new pod from its class: the named one, the global default, or None without either."""
     spec = pod["spec"]
     known = _NO_CLASS if priority_class is None else priority_class
     priority, policy = known["value"], known.get("preemptionPolicy")

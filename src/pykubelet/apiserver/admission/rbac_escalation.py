@@ -10,18 +10,9 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.authorization import rbac
 from pykubelet.apiserver.authorization.authorizer import Authorizer
-from pykubelet.apiserver.authorization.rbac import (
-    COLLECTIONS,
-    GROUP,
-    PolicyRule,
-    RoleMissing,
-    compact,
-    go_list,
-    read_role_ref,
-    read_rules,
-    uncovered_rules,
-)
+from pykubelet.apiserver.authorization.rbac import GROUP, PolicyRule, RoleMissing
 from pykubelet.apiserver.errors import forbidden, not_found
 from pykubelet.apiserver.request import MASTERS, AuthorizationAttributes
 
@@ -35,7 +26,7 @@ _OF_GARBAGE = frozenset({"ownerReferences", "finalizers", "managedFields"})
 class RbacEscalation:
     """Rejects roles and bindings that grant rights their writer does not hold."""
 
-    resources = frozenset(COLLECTIONS)
+    resources = frozenset(rbac.COLLECTIONS)
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
@@ -57,14 +48,14 @@ class RbacEscalation:
         name = "" if attributes.verb == "create" else attributes.name
         if self._may(attributes, "escalate", attributes.served.resource.plural, name):
             return
-        if why := self._lacking(attributes, read_rules(role.get("rules"))):
+        if why := self._lacking(attributes, rbac.read_rules(role.get("rules"))):
             raise forbidden(attributes.served.resource, _name(attributes, role), why)
         if (_aggregates(role) or (old is not None and _aggregates(old))) and self._lacking(attributes, _EVERYTHING):
             why = "must have cluster-admin privileges to use the aggregationRule"
             raise forbidden(attributes.served.resource, _name(attributes, role), why)
 
     def _binding(self, attributes: AdmissionAttributes, binding: Document) -> None:
-        role = read_role_ref(binding)
+        role = rbac.read_role_ref(binding)
         plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(role.kind)
         # The kind's own validation rejects other references.
         if plural is None or role.group != GROUP or self._may(attributes, "bind", plural, role.name):
@@ -92,12 +83,12 @@ class RbacEscalation:
         """The rights that the writer lacks, as a message; empty if they hold them all."""
         user = attributes.user
         held, problems = self._authorizer.rbac.rules_for(user, attributes.namespace)
-        lacking = uncovered_rules(held, wanted, most=_MOST_NAMED)
+        lacking = rbac.uncovered_rules(held, wanted, most=_MOST_NAMED)
         if not lacking:
             return ""
-        texts = "\n".join(sorted({rule.text for rule in compact(lacking)}))
+        texts = "\n".join(sorted({rule.text for rule in rbac.compact(lacking)}))
         texts += "\n..." if len(lacking) == _MOST_NAMED else ""
-        title = f"user {go_quote(user.name)} (groups={go_list(user.groups)}) is attempting to grant RBAC permissions not currently held:"
+        title = f"user {go_quote(user.name)} (groups={rbac.go_list(user.groups)}) is attempting to grant RBAC permissions not currently held:"
         errors = f"; resolution errors: [{' '.join(problems)}]" if problems else ""
         return f"{title}\n{texts}{errors}"
 

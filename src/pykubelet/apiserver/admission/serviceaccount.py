@@ -77,10 +77,9 @@ class ServiceAccountAdmission:
             why = f"no service account specified for pod {attributes.namespace}/{pod['metadata'].get('name', '')}"
             raise _forbidden(attributes, pod, why)
         account = self._account(attributes, pod, name)
-        if _enforces(account):
-            found = _unreferenced_by(account, pod["spec"], "ephemeralContainers", "ephemeral container")
-            if (problem := next(found, None)) is not None:
-                raise _forbidden(attributes, pod, problem)
+        found = _unreferenced_by(account, pod["spec"], "ephemeralContainers", "ephemeral container")
+        if _enforces(account) and (problem := next(found, None)):
+            raise _forbidden(attributes, pod, problem)
 
     def _account(self, attributes: AdmissionAttributes, pod: Document, name: str) -> Document:
         entry = self._newest(StoreKey("serviceaccounts", attributes.namespace, name))

@@ -59,8 +59,6 @@ class ServiceAllocation:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAllocations:
-    """Allocated cluster IPs and node ports."""
-
     addresses: AbstractSet[str] = frozenset()
     ports: AbstractSet[int] = frozenset()
 

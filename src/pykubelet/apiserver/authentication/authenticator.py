@@ -73,8 +73,7 @@ class Authenticator:
             refused = not shown.is_proof or self._clock.now().timestamp() > shown.expires_at
             if shown.user is not None and not refused:
                 return shown.user
-        token = bearer_token(headers.get("Authorization", ""))
-        if token:
+        if token := bearer_token(headers.get("Authorization", "")):
             return self.token_user(token)
         if refused:
             raise Unauthorized
@@ -83,8 +82,7 @@ class Authenticator:
     def token_user(self, token: str) -> UserInfo:
         """The user of a token meant for this server; Unauthorized if it is invalid."""
         # Looked up by digest, so that timing reveals nothing about the token.
-        user = self._known(token)
-        if user is not None:
+        if (user := self._known(token)) is not None:
             return user
         try:
             bearer = self._tokens.bearer(token)
@@ -97,11 +95,9 @@ class Authenticator:
     def review(self, token: str, audiences: tuple[str, ...]) -> tuple[UserInfo, tuple[str, ...]]:
         """The user of a token for these audiences (none: this server's), and the matching audiences; TokenError if invalid."""
         wanted = audiences or self._tokens.audiences
-        user = self._known(token)
-        if user is not None:
+        if (user := self._known(token)) is not None:
             # Static and bootstrap tokens are for this server only.
-            both = tuple(audience for audience in self._tokens.audiences if audience in wanted)
-            if both:
+            if both := tuple(audience for audience in self._tokens.audiences if audience in wanted):
                 return user, both
             raise TokenError(INVALID_TOKEN)
         if (bearer := self._tokens.bearer(token, wanted)) is None:

@@ -29,8 +29,6 @@ class JwtError(ValueError):
 
 
 class Signer:
-    """Signs claims with one key."""
-
     def __init__(self, key: PrivateKey) -> None:
         self._key = key
         header = {"alg": algorithm(key.public_key()), "kid": key_id(key.public_key())}
@@ -42,8 +40,6 @@ class Signer:
 
 
 class Verifier:
-    """Verifies tokens with a few public keys."""
-
     def __init__(self, keys: Iterable[PublicKey]) -> None:
         self._keys = {key_id(key): key for key in keys}
 
@@ -60,7 +56,6 @@ class Verifier:
         raise JwtError("invalid signature")
 
     def key_set(self) -> Document:
-        """The keys as a JSON web key set."""
         return {"keys": [_web_key(key) for key in self._keys.values()]}
 
     def algorithms(self) -> list[str]:

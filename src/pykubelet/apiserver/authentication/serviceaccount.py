@@ -41,8 +41,6 @@ _INVALIDATED = "service account token has been invalidated"
 
 
 class BoundObject(NamedTuple):
-    """An object by name and uid."""
-
     name: str
     uid: str
 

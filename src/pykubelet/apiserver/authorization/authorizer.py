@@ -37,7 +37,6 @@ class Authorizer:
 
 
 def forbidden_error(review: AuthorizationAttributes, decision: AuthorizationDecision) -> Forbidden:
-    """The error for a request that no authorizer allows."""
     text = _question(review).translate(_SAFE)
     if decision.reason:
         text = f"{text}: {decision.reason}"

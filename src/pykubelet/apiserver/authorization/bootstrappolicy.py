@@ -21,16 +21,8 @@ from pykubelet.aio.ids import Ids
 from pykubelet.api.labels import SelectorError, selector_from_document
 from pykubelet.api.serializer import DecodeError, Document
 from pykubelet.api.times import format_time
-from pykubelet.apiserver.authorization.rbac import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
-    GROUP,
-    ROLE_BINDINGS,
-    ROLES,
-    PolicyRule,
-    read_rules,
-    uncovered_rules,
-)
+from pykubelet.apiserver.authorization import rbac
+from pykubelet.apiserver.authorization.rbac import GROUP, PolicyRule
 from pykubelet.apiserver.storage.interfaces import Store, StoreEntry, StoreKey
 
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
@@ -70,14 +62,14 @@ async def ensure_default_roles(store: Store, *, clock: Clock, ids: Ids) -> None:
 
 async def aggregate_cluster_roles(store: Store) -> None:
     """Updates the rules of every aggregated cluster role."""
-    roles = [entry.document for entry in store.list(CLUSTER_ROLES).entries]
+    roles = [entry.document for entry in store.list(rbac.CLUSTER_ROLES).entries]
     found = aggregated_rules(roles)
-    await asyncio.gather(*(store.write(StoreKey(CLUSTER_ROLES, "", name), _set_rules(found[name])) for name in found))
+    await asyncio.gather(
+        *(store.write(StoreKey(rbac.CLUSTER_ROLES, "", name), _set_rules(found[name])) for name in found)
+    )
 
 
 class ClusterRoleAggregation:
-    """Aggregates cluster roles whenever one changes."""
-
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -85,7 +77,7 @@ class ClusterRoleAggregation:
         """Runs until cancelled. Fails if the watch falls too far behind; the supervisor restarts it."""
         revision = self._store.revision
         await aggregate_cluster_roles(self._store)
-        async with self._store.watch(CLUSTER_ROLES, revision) as batches:
+        async with self._store.watch(rbac.CLUSTER_ROLES, revision) as batches:
             ready.set()
             async for batch in batches:
                 if batch.changes:
@@ -100,8 +92,7 @@ def default_roles() -> tuple[tuple[StoreKey, Document], ...]:
 
 
 def node_rules() -> tuple[PolicyRule, ...]:
-    """The rules of `system:node`."""
-    return next(read_rules(role["rules"]) for key, role in default_roles() if key.name == "system:node")
+    return next(rbac.read_rules(role["rules"]) for key, role in default_roles() if key.name == "system:node")
 
 
 def _documents(text: str) -> Iterator[Document]:
@@ -181,10 +172,10 @@ def _metadata(name: str) -> Document:
 
 def _key(document: Document) -> StoreKey:
     collections = {
-        "Role": ROLES,
-        "ClusterRole": CLUSTER_ROLES,
-        "RoleBinding": ROLE_BINDINGS,
-        "ClusterRoleBinding": CLUSTER_ROLE_BINDINGS,
+        "Role": rbac.ROLES,
+        "ClusterRole": rbac.CLUSTER_ROLES,
+        "RoleBinding": rbac.ROLE_BINDINGS,
+        "ClusterRoleBinding": rbac.CLUSTER_ROLE_BINDINGS,
     }
     metadata = document["metadata"]
     return StoreKey(collections[document["kind"]], metadata.get("namespace", ""), metadata["name"])
@@ -256,7 +247,7 @@ def _with_marks(existing: Document, expected: Document) -> Document:
 
 def _with_rules(existing: Document, expected: Document) -> Document:
     changes: Document = {}
-    lacking = uncovered_rules(read_rules(existing.get("rules")), read_rules(expected.get("rules")))
+    lacking = rbac.uncovered_rules(rbac.read_rules(existing.get("rules")), rbac.read_rules(expected.get("rules")))
     if lacking:
         changes["rules"] = [*(existing.get("rules") or ()), *(rule.document for rule in lacking)]
     wanted, held = _selectors(expected), _selectors(existing)

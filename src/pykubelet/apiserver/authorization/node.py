@@ -137,8 +137,6 @@ class NodeAuthorizer:
 
 
 class Vertex(NamedTuple):
-    """An object by resource, namespace and name."""
-
     resource: str
     namespace: str
     name: str
@@ -189,8 +187,7 @@ class NodeGraph:
         if not claim:
             return
         self._claims[name] = Vertex("persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", ""))
-        secrets = frozenset(_volume_secrets(spec, claim.get("namespace", "")))
-        if secrets:
+        if secrets := frozenset(_volume_secrets(spec, claim.get("namespace", ""))):
             self._volume_secrets[name] = secrets
         for secret in secrets:
             self._volumes_of_secret.setdefault(secret, set()).add(name)

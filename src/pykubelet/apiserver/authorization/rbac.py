@@ -87,8 +87,6 @@ class PolicyRule:
 
 
 class RoleRef(NamedTuple):
-    """The role that a binding references."""
-
     kind: str
     name: str
     group: str = GROUP
@@ -105,8 +103,6 @@ class Grant:
 
 
 class RbacAuthorizer:
-    """Authorizes by the roles and bindings in the store."""
-
     def __init__(self, store: Store) -> None:
         self._changes = ChangeTracker(store, COLLECTIONS)
         self._index = BindingIndex()

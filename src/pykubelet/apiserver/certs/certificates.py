@@ -39,7 +39,6 @@ class CertificateKeyPair:
 
     @property
     def key_pem(self) -> bytes:
-        """The private key as PEM: a secret."""
         return key_pem(self.key)
 
 
@@ -105,7 +104,6 @@ def belongs(pair: CertificateKeyPair, authority: CertificateKeyPair) -> bool:
 
 
 def server_names(certificate: x509.Certificate) -> set[str]:
-    """The DNS names and IP addresses of a server certificate."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -60,7 +60,6 @@ class Endpoint:
 
 
 def kubeconfig(endpoint: Endpoint, identity: ClientIdentity, pair: CertificateKeyPair) -> Document:
-    """A kubeconfig with one context."""
     context = f"{identity.user}@{_CLUSTER}"
     cluster = {"server": endpoint.server, "certificate-authority-data": _base64(endpoint.authority)}
     user = {"client-certificate-data": _base64(pair.certificate_pem), "client-key-data": _base64(pair.key_pem)}

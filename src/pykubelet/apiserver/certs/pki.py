@@ -21,20 +21,8 @@ from cryptography import x509
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
-from pykubelet.apiserver.certs.certificates import (
-    CertificateKeyPair,
-    PrivateKey,
-    belongs,
-    is_fresh,
-    issue_client,
-    issue_server,
-    key_pem,
-    make_authority,
-    new_key,
-    read_key,
-    server_names,
-    write_private,
-)
+from pykubelet.apiserver.certs import certificates
+from pykubelet.apiserver.certs.certificates import CertificateKeyPair, PrivateKey
 from pykubelet.httpserver.listener import serving_context
 
 log = get_logger(__name__)
@@ -63,7 +51,7 @@ class Pki:
     signing_key: PrivateKey = field(repr=False)
 
     def client(self, user: str, groups: tuple[str, ...], now: datetime) -> CertificateKeyPair:
-        return issue_client(self.authority, user, groups, now)
+        return certificates.issue_client(self.authority, user, groups, now)
 
 
 def open_pki(directory: Path, *, hosts: tuple[str, ...], now: datetime) -> Pki:
@@ -120,7 +108,7 @@ class Renewal:
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             now, pki = self._clock.now(), self._pki
-            if is_fresh(pki.serving.certificate, now):
+            if certificates.is_fresh(pki.serving.certificate, now):
                 continue
             serving = await asyncio.to_thread(_serving, pki.directory, pki.authority, pki.names, now)
             self._pki = replace(pki, serving=serving)
@@ -137,11 +125,11 @@ def _authority(directory: Path, now: datetime) -> CertificateKeyPair:
         pair = CertificateKeyPair(_certificate(path), key)
         if pair.certificate.public_key() != key.public_key():
             raise PkiError(f"{path} does not belong to {key_path}")
-        if is_fresh(pair.certificate, now):
+        if certificates.is_fresh(pair.certificate, now):
             return pair
     # The key stays, so that everything issued stays valid.
-    pair = make_authority(key, now)
-    write_private(path, pair.certificate_pem, mode=0o644)
+    pair = certificates.make_authority(key, now)
+    certificates.write_private(path, pair.certificate_pem, mode=0o644)
     return pair
 
 
@@ -151,27 +139,28 @@ def _serving(
     key_path, path = directory / "apiserver.key", directory / "apiserver.crt"
     try:
         pair = CertificateKeyPair(_certificate(path), _read_key(key_path))
-        if belongs(pair, authority) and is_fresh(pair.certificate, now) and names <= server_names(pair.certificate):
+        is_valid = certificates.belongs(pair, authority) and certificates.is_fresh(pair.certificate, now)
+        if is_valid and names <= certificates.server_names(pair.certificate):
             return pair
     except (OSError, PkiError) as error:
         # The serving certificate can be replaced at any time.
         log.debug("serving certificate is issued again", error=error)
-    pair = issue_server(authority, sorted(names), now)
-    write_private(key_path, pair.key_pem)
-    write_private(path, pair.certificate_pem, mode=0o644)
+    pair = certificates.issue_server(authority, sorted(names), now)
+    certificates.write_private(key_path, pair.key_pem)
+    certificates.write_private(path, pair.certificate_pem, mode=0o644)
     return pair
 
 
 def _key(path: Path) -> PrivateKey:
     """The key in a file, created if there is no file."""
     if not path.exists():
-        write_private(path, key_pem(new_key()))
+        certificates.write_private(path, certificates.key_pem(certificates.new_key()))
     return _read_key(path)
 
 
 def _read_key(path: Path) -> PrivateKey:
     try:
-        return read_key(path.read_bytes())
+        return certificates.read_key(path.read_bytes())
     except ValueError as error:
         raise PkiError(f"{path} holds no private key that can be used") from error
 

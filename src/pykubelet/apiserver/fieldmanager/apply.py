@@ -13,37 +13,11 @@ from pykubelet.api.errors import Conflict
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.go_print import go_text, go_type_name
 from pykubelet.api.serializer import Document
-from pykubelet.apiserver.fieldmanager.fieldpath import (
-    NOTHING,
-    FieldsError,
-    FieldTree,
-    difference,
-    intersection,
-    json_text,
-    paths,
-    shown,
-    union,
-)
-from pykubelet.apiserver.fieldmanager.managedfields import (
-    UPDATE,
-    ManagerFields,
-    ManagerIdentifier,
-    Owners,
-    without_fields,
-)
+from pykubelet.apiserver.fieldmanager import fieldpath, managedfields, typed
+from pykubelet.apiserver.fieldmanager.fieldpath import NOTHING, FieldsError, FieldTree
+from pykubelet.apiserver.fieldmanager.managedfields import UPDATE, ManagerFields, ManagerIdentifier, Owners
 from pykubelet.apiserver.fieldmanager.typeconverter import FieldType, ResetFields
-from pykubelet.apiserver.fieldmanager.typed import (
-    UNOWNED,
-    Comparison,
-    all_below,
-    applied_fields,
-    compare,
-    element_of,
-    equal,
-    merged,
-    removed,
-    with_named_fields,
-)
+from pykubelet.apiserver.fieldmanager.typed import Comparison
 
 Conflicts = dict[ManagerIdentifier, FieldTree]
 """The fields in conflict, by the manager that owns them."""
@@ -72,28 +46,30 @@ class ApplyResult(NamedTuple):
 def apply_configuration(live: Document, applied: AppliedConfiguration, owners: Owners) -> ApplyResult:
     """Merges the configuration into the live object, removes fields that its manager no longer applies, finds conflicts."""
     last = owners.get(applied.owner)
-    applied_now = applied.reset.left_of(applied_fields(applied.document, applied.type) or NOTHING)
+    applied_now = applied.reset.left_of(typed.applied_fields(applied.document, applied.type) or NOTHING)
     owners = {**owners, applied.owner: ManagerFields(applied_now, applied.api_version, last.time if last else None)}
-    document: Document = merged(live, applied.document, applied.type)
+    document: Document = typed.merged(live, applied.document, applied.type)
     if last is not None and last.fields:
         document = _without_dropped_fields(document, last.fields, owners, applied.type)
     others = {owner: owned for owner, owned in owners.items() if owner != applied.owner}
-    comparison = compare(live, document, applied.type, applied.reset) if others else Comparison()
+    comparison = typed.compare(live, document, applied.type, applied.reset) if others else Comparison()
     conflicts = {
-        owner: fields for owner, owned in others.items() if (fields := intersection(owned.fields, comparison.changed))
+        owner: fields
+        for owner, owned in others.items()
+        if (fields := fieldpath.intersection(owned.fields, comparison.changed))
     }
     if conflicts and not applied.force:
         return ApplyResult(None, owners, conflicts)
-    left = without_fields(others, all_below(comparison))
-    if mine := difference(applied_now, UNOWNED):
+    left = managedfields.without_fields(others, typed.all_below(comparison))
+    if mine := fieldpath.difference(applied_now, typed.UNOWNED):
         left[applied.owner] = owners[applied.owner]._replace(fields=mine)
-    return ApplyResult(None if equal(live, document) else document, left, {})
+    return ApplyResult(None if typed.equal(live, document) else document, left, {})
 
 
 def conflict(conflicts: Conflicts) -> Conflict:
     """The Conflict error: a cause for each field, and one message for all."""
     by_owner = {
-        owner: ["".join(map(shown, path)) for path in paths(conflicts[owner])]
+        owner: ["".join(map(fieldpath.shown, path)) for path in fieldpath.paths(conflicts[owner])]
         for owner in sorted(conflicts, key=lambda owner: owner.text)
     }
     causes = [
@@ -126,20 +102,22 @@ def _named(owner: ManagerIdentifier) -> str:
 
 def _without_dropped_fields(document: Document, last: FieldTree, owners: Owners, type: FieldType) -> Document:
     """Removes the fields that the manager owned, no longer applies, and no other manager owns."""
-    last_named = with_named_fields(last, type)
-    everything = with_named_fields(applied_fields(document, type) or NOTHING, type)
+    last_named = typed.with_named_fields(last, type)
+    everything = typed.with_named_fields(typed.applied_fields(document, type) or NOTHING, type)
     owned: FieldTree = NOTHING
     for each in owners.values():
-        owned = union(owned, each.fields)
-    kept = union(_fields_left(document, last_named, type), with_named_fields(owned, type))
-    kept = _fields_left(document, difference(everything, kept), type)
-    gone = intersection(difference(everything, kept), last_named)
-    result: Document = removed(document, gone, type) or {}
+        owned = fieldpath.union(owned, each.fields)
+    kept = fieldpath.union(_fields_left(document, last_named, type), typed.with_named_fields(owned, type))
+    kept = _fields_left(document, fieldpath.difference(everything, kept), type)
+    gone = fieldpath.intersection(fieldpath.difference(everything, kept), last_named)
+    result: Document = typed.removed(document, gone, type) or {}
     return result
 
 
 def _fields_left(document: Document, taken: FieldTree, type: FieldType) -> FieldTree:
-    return with_named_fields(applied_fields(removed(document, taken, type) or {}, type) or NOTHING, type)
+    return typed.with_named_fields(
+        typed.applied_fields(typed.removed(document, taken, type) or {}, type) or NOTHING, type
+    )
 
 
 class TypeMismatch(NamedTuple):
@@ -186,11 +164,11 @@ def _list_mismatches(value: Any, type: FieldType, path: str) -> Iterator[TypeMis
         place = f"[{position}]"
         if not type.is_leaf:
             try:
-                element = element_of(item, type)
+                element = typed.element_of(item, type)
             except FieldsError as error:
                 yield TypeMismatch(path, f"element {position}: {error}")
                 return
-            place = shown(element)
+            place = fieldpath.shown(element)
             if element in seen:
                 yield TypeMismatch(path, f"duplicate entries for key {place}")
             seen.add(element)
@@ -226,10 +204,9 @@ def _go_syntax(value: Any) -> str:
         case None:
             return "interface {}(nil)"
         case _:
-            return json_text(value)
+            return fieldpath.json_text(value)
 
 
 def mismatch_message(found: list[TypeMismatch]) -> str:
-    """The mismatches as one message."""
     lines = [f"{path}: {message}" if path else message for path, message in found]
     return lines[0] if len(lines) == 1 else "\n".join(["errors:", *(f"  {line}" for line in lines)])

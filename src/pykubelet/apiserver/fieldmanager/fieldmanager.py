@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pykubelet.api.errors import BadRequest
 from pykubelet.api.serializer import DecodeError, Document, decode_document
+from pykubelet.apiserver.fieldmanager import fieldpath, managedfields, typed
 from pykubelet.apiserver.fieldmanager.apply import (
     AppliedConfiguration,
     ApplyResult,
@@ -23,35 +24,9 @@ from pykubelet.apiserver.fieldmanager.apply import (
     mismatch_message,
     type_mismatches,
 )
-from pykubelet.apiserver.fieldmanager.fieldpath import (
-    NOTHING,
-    FieldsError,
-    FieldTree,
-    difference,
-    json_text,
-    union,
-)
-from pykubelet.apiserver.fieldmanager.managedfields import (
-    APPLY,
-    UPDATE,
-    ManagerFields,
-    ManagerIdentifier,
-    Owners,
-    cap_updaters,
-    managed_fields,
-    owner_id,
-    read_owners,
-    stored_owners,
-    without_fields,
-)
+from pykubelet.apiserver.fieldmanager.fieldpath import NOTHING, FieldsError, FieldTree
+from pykubelet.apiserver.fieldmanager.managedfields import APPLY, UPDATE, ManagerFields, ManagerIdentifier, Owners
 from pykubelet.apiserver.fieldmanager.typeconverter import NO_RESET, MergeSchema, ResetFields, schema_of
-from pykubelet.apiserver.fieldmanager.typed import (
-    all_below,
-    applied_fields,
-    compare,
-    equal,
-    reconciled_fields,
-)
 
 KUBECTL: Final = "kubectl"
 """The manager name of `kubectl apply --server-side`. Managers of other names ignore the annotation."""
@@ -74,7 +49,7 @@ def record(
 ) -> Document:
     """Records that `manager` owns the fields in which the new object differs from the live one."""
     schema = schema_of(definition) if isinstance(definition, str) else definition
-    owner = owner_id(manager, UPDATE, api_version, subresource)
+    owner = managedfields.owner_id(manager, UPDATE, api_version, subresource)
     try:
         owners = _owners_before(new, live, subresource)
         if live is not None and not owners:
@@ -102,7 +77,7 @@ def apply(
     _check_type(applied, api_version, schema.kind)
     request = AppliedConfiguration(
         document=applied,
-        owner=owner_id(manager, APPLY, api_version, subresource),
+        owner=managedfields.owner_id(manager, APPLY, api_version, subresource),
         api_version=api_version,
         type=schema.type,
         reset=_reset(schema, subresource),
@@ -127,17 +102,17 @@ def keep_times(new: Document, live: Document) -> Document:
     mine, theirs = _managed_fields(new), _managed_fields(live)
     if len(mine) != len(theirs) or not mine or mine == theirs:
         return new
-    if not all(map(equal, map(_without_time, mine), map(_without_time, theirs))):
+    if not all(map(typed.equal, map(_without_time, mine), map(_without_time, theirs))):
         return new
     version = live["metadata"].get("resourceVersion")
     metadata = {**new["metadata"], "managedFields": theirs, "resourceVersion": version}
-    return live if equal({**new, "metadata": metadata}, live) else new
+    return live if typed.equal({**new, "metadata": metadata}, live) else new
 
 
 def without_own_conflicts(conflicts: Conflicts, live: Document, schema: MergeSchema, api_version: str) -> Conflicts:
     """Removes the conflicts about fields that kubectl itself applied client-side before."""
     own = _applied_before(live, schema, api_version)
-    left = {owner: difference(fields, own) for owner, fields in conflicts.items()}
+    left = {owner: fieldpath.difference(fields, own) for owner, fields in conflicts.items()}
     return {owner: fields for owner, fields in left.items() if fields}
 
 
@@ -151,7 +126,9 @@ def _applied_before(live: Document, schema: MergeSchema, api_version: str) -> Fi
     if any(type_mismatches(before, schema.type)) or any(type_mismatches(live, schema.type)):
         return NOTHING
     # Fields that differ now were changed by other managers since.
-    return difference(applied_fields(before, schema.type) or NOTHING, all_below(compare(before, live, schema.type)))
+    return fieldpath.difference(
+        typed.applied_fields(before, schema.type) or NOTHING, typed.all_below(typed.compare(before, live, schema.type))
+    )
 
 
 def with_last_applied(document: Document, applied: Document) -> Document:
@@ -172,7 +149,7 @@ def _last_applied_text(applied: Document) -> str:
         kept = {name: value for name, value in metadata["annotations"].items() if name != _ANNOTATION}
         applied = {**applied, "metadata": {**metadata, "annotations": kept}}
     # Go's encoder sorts fields and ends with a newline.
-    return json_text(applied) + "\n"
+    return fieldpath.json_text(applied) + "\n"
 
 
 def _annotations(document: Document) -> dict[str, Any]:
@@ -182,9 +159,9 @@ def _annotations(document: Document) -> dict[str, Any]:
 
 def _decide(live: Document | None, request: AppliedConfiguration, schema: MergeSchema, now: str) -> ApplyResult:
     entries = _managed_fields(live)
-    owners = _current(stored_owners(entries), request.api_version, schema)
+    owners = _current(managedfields.stored_owners(entries), request.api_version, schema)
     if live is not None and not entries:
-        before = owner_id(_BEFORE_FIRST_APPLY, UPDATE, request.api_version, request.owner.subresource)
+        before = managedfields.owner_id(_BEFORE_FIRST_APPLY, UPDATE, request.api_version, request.owner.subresource)
         owners = _updated({}, None, live, schema, ManagerFields({}, request.api_version, now), before)
     result = apply_configuration(live or {}, request, owners)
     if not result.conflicts:
@@ -211,14 +188,14 @@ def _owners_before(new: Document, live: Document | None, subresource: str) -> Ow
     stored = _managed_fields(live)
     given = None if subresource else (new.get("metadata") or {}).get("managedFields")
     if given is None or (given == stored and stored):
-        return stored_owners(stored)
+        return managedfields.stored_owners(stored)
     if _resets_owners(given):
         return {}
     try:
-        return read_owners(given) or stored_owners(stored)
+        return managedfields.read_owners(given) or managedfields.stored_owners(stored)
     except FieldsError:
         # A client that does not know managedFields must not break them.
-        return stored_owners(stored)
+        return managedfields.stored_owners(stored)
 
 
 def _resets_owners(given: Any) -> bool:
@@ -235,7 +212,8 @@ def _current(owners: Owners, api_version: str, schema: MergeSchema) -> Owners:
     if not schema.may_change:
         return owners
     return {
-        owner: owned._replace(fields=reconciled_fields(owned.fields, schema.type)) for owner, owned in owners.items()
+        owner: owned._replace(fields=typed.reconciled_fields(owned.fields, schema.type))
+        for owner, owned in owners.items()
     }
 
 
@@ -249,13 +227,13 @@ def _updated(
 ) -> Owners:
     """The owners after an update by `owner`; `mine` has its apiVersion and the time."""
     before = schema.empty if live is None else live
-    comparison = compare(before, new, schema.type, _reset(schema, owner.subresource), is_new=live is None)
-    left = without_fields(_current(owners, mine.api_version, schema), all_below(comparison))
+    comparison = typed.compare(before, new, schema.type, _reset(schema, owner.subresource), is_new=live is None)
+    left = managedfields.without_fields(_current(owners, mine.api_version, schema), typed.all_below(comparison))
     if comparison.changed:
         known = left.get(owner)
-        fields = union(comparison.changed, known.fields) if known else comparison.changed
+        fields = fieldpath.union(comparison.changed, known.fields) if known else comparison.changed
         left[owner] = mine._replace(fields=fields)
-    return cap_updaters(left)
+    return managedfields.cap_updaters(left)
 
 
 def _reset(schema: MergeSchema, subresource: str) -> ResetFields:
@@ -268,7 +246,7 @@ def _with_owners(document: Document, owners: Owners) -> Document:
         if "managedFields" not in metadata:
             return document
         return {**document, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
-    entries = managed_fields(owners)
+    entries = managedfields.managed_fields(owners)
     if metadata.get("managedFields") == entries:
         return document
     return {**document, "metadata": {**metadata, "managedFields": entries}}

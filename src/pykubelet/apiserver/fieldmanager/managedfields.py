@@ -14,15 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import format_time, parse_time
-from pykubelet.apiserver.fieldmanager.fieldpath import (
-    FieldsError,
-    FieldTree,
-    difference,
-    has,
-    read_fields,
-    tree_of,
-    union,
-)
+from pykubelet.apiserver.fieldmanager import fieldpath
+from pykubelet.apiserver.fieldmanager.fieldpath import FieldsError, FieldTree
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
@@ -119,7 +112,9 @@ def _read_owner(entry: Any, position: int) -> tuple[ManagerIdentifier, ManagerFi
     if form != _FORM:
         raise FieldsError(f'invalid fieldsType "{form}" in managed fields entry {position}')
     owner = ManagerIdentifier(manager, operation, "" if operation == APPLY else api_version, subresource)
-    return owner, ManagerFields(read_fields(entry.get("fieldsV1")), api_version, _read_time(entry.get("time")))
+    return owner, ManagerFields(
+        fieldpath.read_fields(entry.get("fieldsV1")), api_version, _read_time(entry.get("time"))
+    )
 
 
 def _read_time(time: Any) -> str | None:
@@ -156,7 +151,7 @@ def without_fields(owners: Owners, taken: FieldTree) -> Owners:
     """Takes fields away from the owners; drops owners without fields."""
     left: Owners = {}
     for owner, owned in owners.items():
-        fields = difference(owned.fields, taken)
+        fields = fieldpath.difference(owned.fields, taken)
         if fields:
             left[owner] = owned if fields is owned.fields else owned._replace(fields=fields)
     return left
@@ -184,7 +179,7 @@ def cap_updaters(owners: Owners) -> Owners:
             continue
         if bucket not in left:
             left[bucket] = left.pop(first_of[version])
-        left[bucket] = ManagerFields(union(merged.fields, left[bucket].fields), version, merged.time)
+        left[bucket] = ManagerFields(fieldpath.union(merged.fields, left[bucket].fields), version, merged.time)
         del left[owner]
         surplus -= 1
     return left
@@ -203,9 +198,9 @@ def scale_owners(entries: Sequence[Document], path: tuple[str, ...] = SPEC_REPLI
     """The managedFields of the Scale: the managers that own the replicas."""
     return managed_fields(
         {
-            owner: ManagerFields(tree_of(SPEC_REPLICAS), SCALE_VERSION, owned.time)
+            owner: ManagerFields(fieldpath.tree_of(SPEC_REPLICAS), SCALE_VERSION, owned.time)
             for owner, owned in stored_owners(entries).items()
-            if has(owned.fields, path)
+            if fieldpath.has(owned.fields, path)
         }
     )
 
@@ -221,14 +216,14 @@ def parent_owners(
     new = {
         owner if owner.operation == APPLY else owner._replace(api_version=api_version)
         for owner, owned in stored_owners(of_scale).items()
-        if has(owned.fields, SPEC_REPLICAS)
+        if fieldpath.has(owned.fields, SPEC_REPLICAS)
     }
-    replicas = tree_of(path)
+    replicas = fieldpath.tree_of(path)
     owners: Owners = {}
     for owner, owned in stored_owners(entries).items():
-        if owner in new or not has(owned.fields, path):
+        if owner in new or not fieldpath.has(owned.fields, path):
             owners[owner] = owned
             new.discard(owner)
-        elif fields := difference(owned.fields, replicas):
+        elif fields := fieldpath.difference(owned.fields, replicas):
             owners[owner] = owned._replace(fields=fields)
     return managed_fields({**owners, **{owner: ManagerFields(replicas, api_version) for owner in new}})

@@ -25,7 +25,6 @@ class ResetFields(NamedTuple):
     others: bool = False
 
     def left_of(self, tree: FieldTree) -> FieldTree:
-        """Removes the reset fields from a set."""
         return only(tree, self.fields) if self.others else without(tree, self.fields)
 
 
@@ -176,8 +175,6 @@ ATOMIC_TYPE.as_map = FieldType("map", others=ATOMIC_TYPE, is_leaf=True, is_exact
 
 @dataclass(frozen=True, eq=False)
 class MergeSchema:
-    """The merge schema of a kind."""
-
     type: FieldType
     kind: str = ""
     empty: Document = field(default_factory=dict)

@@ -15,20 +15,8 @@ from collections import deque
 from typing import Any, Final, NamedTuple
 
 from pykubelet.api.serializer import Document
-from pykubelet.apiserver.fieldmanager.fieldpath import (
-    LEAF,
-    NOTHING,
-    SELF,
-    FieldsError,
-    FieldTree,
-    in_order,
-    is_member,
-    is_plain,
-    key_element,
-    tree_of,
-    union,
-    value_element,
-)
+from pykubelet.apiserver.fieldmanager import fieldpath
+from pykubelet.apiserver.fieldmanager.fieldpath import LEAF, NOTHING, SELF, FieldsError, FieldTree
 from pykubelet.apiserver.fieldmanager.typeconverter import NO_RESET, FieldType, ResetFields
 from pykubelet.kinds.kind import SpecCache
 
@@ -57,7 +45,7 @@ def element_of(item: Any, type: FieldType) -> str:
     if not type.keys:
         if item is None or isinstance(item, dict | list):
             raise FieldsError(_not_in_a_set(item))
-        return value_element(item)
+        return fieldpath.value_element(item)
     if not isinstance(item, dict):
         what = "a null element" if item is None else "non-map elements"
         raise FieldsError(f"associative list with keys may not have {what}")
@@ -69,7 +57,7 @@ def element_of(item: Any, type: FieldType) -> str:
             f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"
         )
-    return key_element(keys)
+    return fieldpath.key_element(keys)
 
 
 def _not_in_a_set(item: Any) -> str:
@@ -94,7 +82,6 @@ def all_fields(value: Any, type: FieldType) -> FieldTree:
 
 
 def all_item_fields(items: list[Any], type: FieldType) -> FieldTree:
-    """All fields of a list's items."""
     inner = type.items
     assert inner is not None
     if len(type.keys) == 1 and (named := _by_plain_name(items, type.keys[0])) is not None:
@@ -105,14 +92,14 @@ def all_item_fields(items: list[Any], type: FieldType) -> FieldTree:
     for item in items:
         element = element_of(item, type)
         tree[element] = LEAF if element in tree else all_fields(item, inner)
-    return in_order(tree)
+    return fieldpath.in_order(tree)
 
 
 def _by_plain_name(items: list[Any], key: str) -> dict[str, Any] | None:
     """The items by name if all have a plain one; a fast path, as most lists are like that."""
     try:
         named: dict[str, Any] = {item[key]: item for item in items}
-        is_plain_text = is_plain("".join(named))
+        is_plain_text = fieldpath.is_plain("".join(named))
     except (TypeError, KeyError):
         return None
     return named if is_plain_text and len(named) == len(items) else None
@@ -158,7 +145,7 @@ def applied_fields(value: Any, type: FieldType) -> FieldTree | None:
     for item in value:
         element = element_of(item, found)
         tree[element] = LEAF if element in tree else _with_self(applied_fields(item, item_type))
-    return in_order(tree)
+    return fieldpath.in_order(tree)
 
 
 def _applied_map_fields(value: dict[str, Any], type: FieldType) -> FieldTree | None:
@@ -170,7 +157,7 @@ def _applied_map_fields(value: dict[str, Any], type: FieldType) -> FieldTree | N
             below = _with_self(below)
         if below is not None:
             tree[step] = below
-    return in_order(tree) or None
+    return fieldpath.in_order(tree) or None
 
 
 def _with_self(tree: FieldTree | None) -> FieldTree:
@@ -191,7 +178,7 @@ _UNOWNED_METADATA: Final = frozenset(
         "resourceVersion",
     }
 )
-UNOWNED: Final = tree_of(
+UNOWNED: Final = fieldpath.tree_of(
     *((f"f:{name}",) for name in sorted(_UNOWNED)),
     ("f:metadata",),
     *(("f:metadata", f"f:{name}") for name in sorted(_UNOWNED_METADATA)),
@@ -221,10 +208,7 @@ _spec_fields = SpecCache[_Below]()
 def compare(
     live: Document, new: Document, type: FieldType, reset: ResetFields = NO_RESET, *, is_new: bool = False
 ) -> Comparison:
-    """Compares two objects, without the fields that the write cannot change and those that have no owner.
-
-    With `is_new`, `live` is the empty object of the kind.
-    """
+    """Compares the fields that the write can change and own; with `is_new`, `live` is the kind's empty object."""
     reset_names = {step[2:] for step, below in reset.fields.items() if not below} if not reset.others else ()
     left, right = _owned(live, reset_names), _owned(new, reset_names)
     changed, removed = _compare_new(left, right, type) if is_new else _compare_maps(left, right, type)
@@ -238,8 +222,8 @@ def _compare_new(empty: Document, new: Document, type: FieldType) -> _Below:
     before, after = ({"spec": side.pop("spec")} if "spec" in side else {} for side in (empty, new))
     rest = _compare_maps(empty, new, type)
     spec = _spec_fields.of(after, lambda: _compare_maps(before, after, type), also=type)
-    changed = union(rest.changed or NOTHING, spec.changed or NOTHING)
-    removed = union(rest.removed or NOTHING, spec.removed or NOTHING)
+    changed = fieldpath.union(rest.changed or NOTHING, spec.changed or NOTHING)
+    removed = fieldpath.union(rest.removed or NOTHING, spec.removed or NOTHING)
     return _Below(changed or None, removed or None)
 
 
@@ -361,12 +345,11 @@ def _add(changed: FieldTree, removed: FieldTree, step: str, below: _Below) -> No
 
 
 def _sorted(tree: FieldTree) -> FieldTree | None:
-    return in_order(tree) or None
+    return fieldpath.in_order(tree) or None
 
 
 def all_below(comparison: Comparison) -> FieldTree:
-    """All fields that changed or were removed."""
-    return union(comparison.changed, comparison.removed)
+    return fieldpath.union(comparison.changed, comparison.removed)
 
 
 def merged(live: Any, applied: Any, type: FieldType) -> Any:
@@ -439,7 +422,7 @@ def removed(value: Any, fields: FieldTree, type: FieldType) -> Any:
             below = fields.get(step)
             if below is None:
                 kept[name] = inner
-            elif not is_member(below):
+            elif not fieldpath.is_member(below):
                 kept[name] = removed(inner, below, inner_type)
         return kept or None
     if not isinstance(value, list) or found.kind != "list":
@@ -449,7 +432,7 @@ def removed(value: Any, fields: FieldTree, type: FieldType) -> Any:
         below = fields.get(element_of(item, found))
         if below is None:
             items.append(item)
-        elif not is_member(below):
+        elif not fieldpath.is_member(below):
             items.append(removed(item, below, found.below("k:")))
     return items or None
 

@@ -72,7 +72,6 @@ class AccessFilter:
 
 
 def attributes_of(user: UserInfo, info: RequestInfo) -> AuthorizationAttributes:
-    """The attributes to authorize for a request about a resource."""
     return AuthorizationAttributes(
         user=user,
         verb=info.verb,
@@ -131,18 +130,15 @@ def impersonation(headers: Iterable[tuple[str, str]], requestor: UserInfo) -> Im
         raise BadRequest("requested impersonation of groups, extra fields or a uid without impersonating a user")
     if not name:
         return Impersonation((), requestor)
-    return Impersonation(
-        tuple(_required(requestor, name, groups, extra, uid)),
-        UserInfo(name, _groups(name, groups), uid, extra),
-    )
+    required = tuple(_required(requestor, name, groups, extra, uid))
+    return Impersonation(required, UserInfo(name, _groups(name, groups), uid, extra))
 
 
 def _required(
     requestor: UserInfo, name: str, groups: list[str], extra: dict[str, tuple[str, ...]], uid: str
 ) -> Iterable[AuthorizationAttributes]:
     attributes = partial(AuthorizationAttributes, user=requestor, verb="impersonate", version="v1")
-    account = _service_account(name)
-    if account:
+    if account := _service_account(name):
         yield attributes(resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
         yield attributes(resource="users", name=name)
@@ -158,8 +154,7 @@ def _required(
 def _groups(name: str, requested: list[str]) -> tuple[str, ...]:
     """The requested groups and those that follow from the user name."""
     groups = list(requested)
-    account = _service_account(name)
-    if account and not groups:
+    if not groups and (account := _service_account(name)):
         groups = list(account_groups(account[0]))
     if name == ANONYMOUS_NAME:
         if ALL_UNAUTHENTICATED not in groups:

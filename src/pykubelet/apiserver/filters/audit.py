@@ -21,8 +21,6 @@ KEPT_FILES = 4
 
 
 class AuditRecord(NamedTuple):
-    """One write in the audit log."""
-
     id: str
     user: str
     acting_as: str

@@ -21,16 +21,8 @@ from pykubelet.apiserver.filters.access import AccessFilter, attributes_of, sess
 from pykubelet.apiserver.filters.audit import AuditLog, AuditRecord
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, RequestLabels, scope_of
 from pykubelet.apiserver.filters.requestinfo import RequestInfo, request_info, served_at
-from pykubelet.apiserver.handlers.responsewriters import (
-    Lines,
-    encode_response,
-    is_slow_to_encode,
-    object_form,
-    status_response,
-    view_of,
-    wants_pretty,
-    watch_lines,
-)
+from pykubelet.apiserver.handlers import responsewriters
+from pykubelet.apiserver.handlers.responsewriters import Lines
 from pykubelet.apiserver.nonresource import NonResourceHandler, NonResourceRequest
 from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.request import ApiRequest, ApiResponse, AuthorizationAttributes, UserInfo, Verb, WatchStream
@@ -80,8 +72,6 @@ class RequestContext:
 
 
 class HandlerChain:
-    """Runs requests through the chain."""
-
     def __init__(
         self,
         *,
@@ -114,7 +104,6 @@ class HandlerChain:
         return response, context
 
     def sent(self, context: RequestContext, events: int) -> None:
-        """Counts the events that a watch has sent."""
         if context.labels is not None:
             self._metrics.events_sent(context.labels, events)
 
@@ -204,8 +193,10 @@ class HandlerChain:
         self, request: HttpRequest, target: RequestTarget, info: RequestInfo, served: Kind, user: UserInfo
     ) -> ChainResponse:
         headers, query = request.headers, target.query
-        form = object_form(headers.get("Accept", ""), stream=info.verb == "watch")
-        view = view_of(form, served, query, pretty=wants_pretty(form, query, headers.get("User-Agent", "")))
+        form = responsewriters.object_form(headers.get("Accept", ""), stream=info.verb == "watch")
+        view = responsewriters.view_of(
+            form, served, query, pretty=responsewriters.wants_pretty(form, query, headers.get("User-Agent", ""))
+        )
         if (served.resource.group_resource, info.subresource) in self._proxied:
             return ProxiedRequest(_api_request(request, target, info, served, user, b""), info.rest)
         writes = info.verb not in _READS
@@ -222,10 +213,10 @@ class HandlerChain:
         except TimeoutError:
             raise limits.took_too_long() from None
         if isinstance(result, WatchStream):
-            return WatchResponse(result, watch_lines(view, self._clock.now))
-        if is_slow_to_encode(result, view):
-            return await asyncio.to_thread(encode_response, result, view, self._clock.now)
-        return encode_response(result, view, self._clock.now)
+            return WatchResponse(result, responsewriters.watch_lines(view, self._clock.now))
+        if responsewriters.is_slow_to_encode(result, view):
+            return await asyncio.to_thread(responsewriters.encode_response, result, view, self._clock.now)
+        return responsewriters.encode_response(result, view, self._clock.now)
 
 
 def _api_request(
@@ -273,4 +264,4 @@ def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
         query = read_target(request.target).query
     except BadRequest:
         query = NO_QUERY
-    return status_response(error, headers.get("Accept", ""), query, headers.get("User-Agent", ""))
+    return responsewriters.status_response(error, headers.get("Accept", ""), query, headers.get("User-Agent", ""))

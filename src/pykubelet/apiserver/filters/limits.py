@@ -39,8 +39,6 @@ WAITING_SHARE = 0.25
 
 
 class RequestSlots:
-    """Slots for concurrent requests of one class."""
-
     __slots__ = ("_queues", "_slots", "taken", "waiting")
 
     def __init__(self, slots: int) -> None:
@@ -102,8 +100,6 @@ class RequestSlots:
 
 
 class MaxInFlight:
-    """The slots of a server: one set for reads, one for writes."""
-
     __slots__ = ("reading", "writing")
 
     def __init__(self) -> None:

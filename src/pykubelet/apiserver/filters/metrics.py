@@ -60,9 +60,12 @@ class RequestLabels(NamedTuple):
     scope: str = ""
 
     def labels(self) -> dict[str, str]:
-        """The values of the Prometheus labels."""
         values = (*self._replace(verb=_VERBS.get(self.verb, self.verb.upper())), "apiserver")
         return dict(zip(_LABELS, values, strict=True))
+
+    def long_labels(self) -> tuple[str, ...]:
+        """The values of the labels without `dry_run`."""
+        return tuple(value for label, value in self.labels().items() if label != "dry_run")
 
 
 def scope_of(*, verb: str, namespace: str, name: str) -> str:
@@ -83,7 +86,6 @@ class ApiServerMetrics:
         self._events: dict[tuple[str, str, str], int] = {}
 
     def answered(self, kind: RequestLabels, code: int, seconds: float) -> None:
-        """Counts a request that was answered."""
         series = self._series.get((kind, code))
         if series is None:
             series = self._series[kind, code] = Histogram(_BOUNDS)
@@ -115,12 +117,10 @@ class ApiServerMetrics:
         from prometheus_client.metrics_core import GaugeMetricFamily
 
         yield from self._requests()
-        long = GaugeMetricFamily(
-            "apiserver_longrunning_requests", "Watches and other long requests now open.", labels=_LONG_LABELS
-        )
+        name, help_text = "apiserver_longrunning_requests", "Watches and other long requests now open."
+        long = GaugeMetricFamily(name, help_text, labels=_LONG_LABELS)
         for kind, count in self._long.items():
-            labels = kind.labels()
-            long.add_metric([labels[label] for label in _LONG_LABELS], count)
+            long.add_metric(kind.long_labels(), count)
         yield long
         now = GaugeMetricFamily(
             "apiserver_current_inflight_requests", "Requests now being answered.", labels=["request_kind"]
@@ -168,12 +168,10 @@ class ApiServerMetrics:
         by_kind: dict[RequestLabels, Histogram] = {}
         by_promise: dict[tuple[str, ...], Histogram] = {}
         for (kind, code), series in self._series.items():
-            labels = kind.labels()
-            total.add_metric([*labels.values(), str(code)], series.count)
+            total.add_metric([*kind.labels().values(), str(code)], series.count)
             by_kind.setdefault(kind, Histogram(_BOUNDS)).add(series)
             if kind.verb not in _LONG_VERBS:
-                shared = tuple(labels[label] for label in _LONG_LABELS)
-                by_promise.setdefault(shared, Histogram(_BOUNDS)).add(series)
+                by_promise.setdefault(kind.long_labels(), Histogram(_BOUNDS)).add(series)
         for kind, series in by_kind.items():
             latency.add_metric([*kind.labels().values()], buckets=series.buckets, sum_value=series.sum)
         for shared, series in by_promise.items():

@@ -47,7 +47,6 @@ class AccessReviews:
     clock: Clock
 
     def handlers(self) -> Mapping[tuple[str, str], Handler]:
-        """The handlers by resource and subresource."""
         return {
             (f"selfsubjectreviews.{AUTHENTICATION}", ""): self.self_subject_review,
             (f"tokenreviews.{AUTHENTICATION}", ""): self.token,
@@ -168,7 +167,6 @@ def access_review_spec(user: UserInfo, spec: Document) -> AccessReviewSpec:
 
 
 def subject_of(spec: Document) -> UserInfo:
-    """The user that a SubjectAccessReview asks about."""
     extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
     return UserInfo(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
 

@@ -65,7 +65,6 @@ async def _create(write: WriteRequest, document: Document) -> bytes:
 
 
 def generated_name(prefix: str, suffix: str) -> str:
-    """A name that starts with `generateName`."""
     return f"{prefix[:_LONGEST_PREFIX]}{suffix}"
 
 

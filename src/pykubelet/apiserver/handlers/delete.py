@@ -193,7 +193,6 @@ def decide_deletion(options: DeleteOptions, document: Document, served: Kind, no
 def decide_namespace_deletion(
     options: DeleteOptions, namespace: Document, served: Kind, now: datetime
 ) -> DeletionDecision:
-    """Decides what a deletion does to a namespace."""
     metadata = namespace["metadata"]
     for name, expected, current in (
         ("UID", options.uid, metadata["uid"]),

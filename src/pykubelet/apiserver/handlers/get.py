@@ -65,7 +65,6 @@ def stored_entry(scope: RequestScope, request: ApiRequest) -> StoreEntry:
 
 
 async def list_objects(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Lists the selected objects, or one page of them."""
     served = request.served
     options = list_options(request.query)
     chosen = object_selector(options.labels, options.fields, served)
@@ -87,7 +86,6 @@ def list_response(served: Kind, page: ListPage) -> ApiResponse:
 
 
 def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:
-    """The page of a list that the options ask for."""
     if not served.resource.namespaced:
         namespace = ""
     start = ""

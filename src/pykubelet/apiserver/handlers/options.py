@@ -14,17 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pykubelet.api import field_errors
 from pykubelet.api.errors import BadRequest
-from pykubelet.api.field_errors import (
-    ErrorType,
-    FieldError,
-    forbidden,
-    go_quote,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from pykubelet.api.field_errors import ErrorType, FieldError, go_quote
 from pykubelet.api.fields import FieldRequirement, FieldSelector, parse_field_selector
 from pykubelet.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
 from pykubelet.api.names import byte_length
@@ -63,8 +55,6 @@ _fields = lru_cache(maxsize=512)(parse_field_selector)
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Options of create, update and patch."""
-
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = WARN
@@ -73,8 +63,6 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Options of list, watch and deletecollection."""
-
     labels: str = ""
     fields: str = ""
     limit: int = 0
@@ -118,13 +106,13 @@ def write_options(query: Query, kind: str, *, patch_type: str = "") -> WriteOpti
     errors: list[FieldError] = []
     if patch_type == APPLY_PATCH:
         if not manager:
-            errors.append(required("fieldManager", "is required for apply patch"))
+            errors.append(field_errors.required("fieldManager", "is required for apply patch"))
     elif patch_type and "force" in query:
-        errors.append(forbidden("force", "may not be specified for non-apply patch"))
+        errors.append(field_errors.forbidden("force", "may not be specified for non-apply patch"))
     errors += _manager_errors(manager) + dry_run_errors([] if dry_run is None else [dry_run])
     validation = query.get("fieldValidation", "")
     if validation not in {"", WARN, STRICT, IGNORE}:
-        errors.append(not_supported("fieldValidation", validation, ("", IGNORE, STRICT, WARN)))
+        errors.append(field_errors.not_supported("fieldValidation", validation, ("", IGNORE, STRICT, WARN)))
     if errors:
         raise invalid_options(kind, errors)
     return WriteOptions(dry_run is not None, manager, validation or WARN, is_true(query, "force"))
@@ -160,13 +148,17 @@ def dry_run_errors(values: list[str]) -> list[FieldError]:
 
 def _manager_errors(manager: str) -> list[FieldError]:
     errors = (
-        [too_long("fieldManager", MAX_FIELD_MANAGER_BYTES)] if byte_length(manager) > MAX_FIELD_MANAGER_BYTES else []
+        [field_errors.too_long("fieldManager", MAX_FIELD_MANAGER_BYTES)]
+        if byte_length(manager) > MAX_FIELD_MANAGER_BYTES
+        else []
     )
     for position, char in enumerate(manager):
         if not char.isprintable():
             where = byte_length(manager[:position])
             errors.append(
-                invalid("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {where})")
+                field_errors.invalid(
+                    "fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {where})"
+                )
             )
     return errors
 
@@ -176,15 +168,15 @@ def _list_errors(options: ListOptions) -> list[FieldError]:
     at = "resourceVersionMatch"
     if match := options.resource_version_match:
         if not options.resource_version:
-            errors.append(forbidden(at, f"{at} is forbidden unless resourceVersion is provided"))
+            errors.append(field_errors.forbidden(at, f"{at} is forbidden unless resourceVersion is provided"))
         if options.continue_token:
-            errors.append(forbidden(at, f"{at} is forbidden when continue is provided"))
+            errors.append(field_errors.forbidden(at, f"{at} is forbidden when continue is provided"))
         if match not in {EXACT, NOT_OLDER_THAN}:
-            errors.append(not_supported(at, match, (EXACT, NOT_OLDER_THAN, "")))
+            errors.append(field_errors.not_supported(at, match, (EXACT, NOT_OLDER_THAN, "")))
         if match == EXACT and options.resource_version == "0":
-            errors.append(forbidden(at, f'{at} "exact" is forbidden for resourceVersion "0"'))
+            errors.append(field_errors.forbidden(at, f'{at} "exact" is forbidden for resourceVersion "0"'))
     if options.send_initial_events is not None:
-        errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        errors.append(field_errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     return errors
 
 
@@ -192,14 +184,18 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     errors: list[FieldError] = []
     at, match = "resourceVersionMatch", options.resource_version_match
     if options.send_initial_events is not None and match != NOT_OLDER_THAN:
-        errors.append(forbidden(at, f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"))
+        errors.append(
+            field_errors.forbidden(at, f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}")
+        )
     if match:
         if options.send_initial_events is None:
-            errors.append(forbidden(at, f"{at} is forbidden for watch unless sendInitialEvents is provided"))
+            errors.append(
+                field_errors.forbidden(at, f"{at} is forbidden for watch unless sendInitialEvents is provided")
+            )
         if match != NOT_OLDER_THAN:
-            errors.append(not_supported(at, match, (NOT_OLDER_THAN,)))
+            errors.append(field_errors.not_supported(at, match, (NOT_OLDER_THAN,)))
         if options.continue_token:
-            errors.append(forbidden(at, f"{at} is forbidden when continue is provided"))
+            errors.append(field_errors.forbidden(at, f"{at} is forbidden when continue is provided"))
     return errors
 
 

@@ -67,10 +67,7 @@ async def patch(scope: RequestScope, request: ApiRequest) -> ApiResponse:
 
 
 async def _apply(write: WriteRequest) -> ApiResponse:
-    """Server-side apply: read, merge into the live object by field owners, check types, default, validate, write.
-
-    Creates an object that does not exist.
-    """
+    """Server-side apply: read, merge by field owners, check types, default, validate, and create or update."""
     request, served = write.request, write.served
     configuration = await decode_in_thread(request, read_configuration, write)
     update = ObjectUpdate(write)
@@ -121,10 +118,8 @@ class Patch:
         if not self.expected.definition and isinstance(kind, str) and kind not in ("", self.expected.kind):
             raise other_kind(document, kind, self.expected)
         if (kind, api_version) != (self.expected.kind, self.expected.api_version):
-            raise self._no_object(
-                document,
-                f"no kind {field_errors.go_quote(str(kind))} is registered for version {field_errors.go_quote(str(api_version))}",
-            )
+            kind_text, version_text = field_errors.go_quote(str(kind)), field_errors.go_quote(str(api_version))
+            raise self._no_object(document, f"no kind {kind_text} is registered for version {version_text}")
         if not isinstance(document.get("metadata"), dict):
             document = {**document, "metadata": {}}
         describe = conversion_error if self.type == STRATEGIC_PATCH else fatal_error
@@ -185,19 +180,17 @@ def read_patch(patch_type: str, body: bytes, expected: ExpectedKind) -> Patch:
 
 def _operations_problems(content: Any, prefix: str) -> list[str]:
     """The unknown fields of a JSON patch's operations; BadRequest if it is not a list of operations."""
+    unfit = f"{prefix}json: cannot unmarshal"
     if not isinstance(content, list):
-        raise BadRequest(
-            f"{prefix}json: cannot unmarshal {json_name(content)} into Go value of type []handlers.jsonPatchOp"
-        )
+        raise BadRequest(f"{unfit} {json_name(content)} into Go value of type []handlers.jsonPatchOp")
     problems: list[str] = []
     for index, operation in enumerate(content):
         if not isinstance(operation, dict):
-            what = f"json: cannot unmarshal {json_name(operation)} into Go value of type handlers.jsonPatchOp"
-            raise BadRequest(f"{prefix}{what}")
+            raise BadRequest(f"{unfit} {json_name(operation)} into Go value of type handlers.jsonPatchOp")
         for name in ("op", "path", "from"):
             if not isinstance(operation.get(name, ""), str):
                 field = f"Go struct field jsonPatchOp.{name} of type string"
-                raise BadRequest(f"{prefix}json: cannot unmarshal {json_name(operation[name])} into {field}")
+                raise BadRequest(f"{unfit} {json_name(operation[name])} into {field}")
         problems += [f'unknown field "[{index}].{name}"' for name in operation if name not in _OPERATION_FIELDS]
     return problems
 

@@ -80,7 +80,6 @@ def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pre
 
 
 def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
-    """Encodes the response of a handler."""
     form = view.form
     if form.kind or form.yaml:
         document = _shown(answer.document, view, now(), headers=True) if form.kind else answer.document
@@ -118,7 +117,6 @@ def watch_lines(view: ResponseView, now: Now) -> Lines:
 
 
 def document_response(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:
-    """A document as JSON or YAML."""
     if form.yaml:
         return HttpResponse(code, to_yaml(document).encode(), YAML)
     text = encode(document)
@@ -126,7 +124,6 @@ def document_response(document: Document, form: ResponseFormat, *, pretty: bool,
 
 
 def status_response(error: ApiError, accept: str, query: Mapping[str, str], user_agent: str) -> HttpResponse:
-    """An error as a Status."""
     form = error_form(accept)
     reply = document_response(error.to_status(), form, pretty=wants_pretty(form, query, user_agent), code=error.code)
     headers = warning_headers(error.warnings)

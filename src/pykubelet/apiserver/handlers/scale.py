@@ -98,7 +98,6 @@ def _check(scale: Document, live: Document, write: WriteRequest) -> None:
 
 
 def scale_of(document: Document, paths: ScalePaths) -> Document:
-    """The Scale that represents an object."""
     metadata = document["metadata"]
     replicas = _at(document, paths.replicas)
     status: Document = {"replicas": _at(document, paths.status_replicas) or 0}

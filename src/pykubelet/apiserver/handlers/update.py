@@ -67,8 +67,7 @@ def update_strategy(served: Kind, subresource: str) -> UpdateStrategy:
     strategy = served.strategy
     if subresource == "status":
         return UpdateStrategy(strategy.prepare_status, strategy.validate_status, strategy.warnings.status)
-    if subresource:
-        strategy = served.subresource_strategies.get(subresource, strategy)
+    strategy = served.subresource_strategies.get(subresource, strategy)
     return UpdateStrategy(strategy.prepare_update, strategy.validate_update, strategy.warnings.update)
 
 

@@ -104,8 +104,6 @@ def _last_text(change: StoreChange) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The parameters of one watch."""
-
     view: WatchFilter
     revision: int
     starts_with_all: bool

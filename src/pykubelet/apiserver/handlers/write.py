@@ -59,7 +59,6 @@ class RequestScope:
     authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all
 
     def now(self) -> str:
-        """The current time as objects carry it."""
         return format_time(self.clock.now())
 
 
@@ -130,10 +129,7 @@ class WriteRequest:
             raise forbidden_error(attributes, decision)
 
     def record_owners(self, new: Document, live: Document | None, kind: ExpectedKind | None = None) -> Document:
-        """Returns the new object with `managedFields` brought up to date; `live` is None for a creation.
-
-        `kind` is the object's kind if it is not the request's.
-        """
+        """Updates `managedFields` of the new object; `kind` is its kind if it is not the request's."""
         return fieldmanager.record(
             new,
             live,

@@ -142,7 +142,6 @@ _BROADER: dict[str, Document] = {
 
 
 def v2_document(all_served: Sequence[Kind], definitions: Definitions) -> Document:
-    """The Swagger document of everything."""
     schemas = dict(definitions) | _custom_schemas(all_served)
     return {
         "swagger": "2.0",

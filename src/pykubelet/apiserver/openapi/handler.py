@@ -42,8 +42,6 @@ class PublishedDocument:
 
 
 class OpenApi:
-    """The documents at /openapi."""
-
     def __init__(self, kinds: ServedKinds) -> None:
         self._kinds = kinds
         self._generation = -1
@@ -58,7 +56,6 @@ class OpenApi:
         return await self._once("v2", JSON, lambda: encode(v2_document(served, _definitions())))
 
     async def v3(self) -> PublishedDocument:
-        """The index of the v3 documents."""
         served = self._kinds.all()
         return await self._once("v3", JSON, lambda: encode(v3_index(served, hashlib.sha256(_file()).hexdigest())))
 

@@ -19,35 +19,12 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from pykubelet.api.errors import (
-    ApiError,
-    BadRequest,
-    Conflict,
-    Forbidden,
-    InternalError,
-    Invalid,
-    MethodNotAllowed,
-    NotAcceptable,
-    NotFound,
-    ServiceUnavailable,
-    Timeout,
-    TooManyRequests,
-    Unauthorized,
-    UnsupportedMediaType,
-)
+from pykubelet.api import errors
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.filters import limits
-from pykubelet.apiserver.podproxy.location import (
-    ProxyTarget,
-    Query,
-    log_target,
-    node_target,
-    pod_target,
-    service_target,
-    split_name,
-    stream_target,
-)
+from pykubelet.apiserver.podproxy import location
+from pykubelet.apiserver.podproxy.location import ProxyTarget, Query
 from pykubelet.apiserver.request import ApiRequest
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 from pykubelet.httpserver.request import pairs, read_target
@@ -78,20 +55,18 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r", re.IGNO
 _CONNECTION = re.compile(rb"\r\n(?:connection|keep-alive):[^\r\n]*", re.IGNORECASE)
 MAX_ERROR_BYTES = 50_000
 """The maximum length of a node's error text."""
-_OWN_MESSAGES: dict[int, tuple[type[ApiError], str]] = {
-    401: (Unauthorized, "the server has asked for the client to provide credentials"),
-    404: (NotFound, "the server could not find the requested resource"),
-    405: (MethodNotAllowed, "the server does not allow this method on the requested resource"),
-    409: (Conflict, "the server reported a conflict"),
-    422: (Invalid, "the server rejected our request due to an error in our request"),
-    429: (TooManyRequests, "the server has received too many requests and has asked us to try again later"),
-    503: (ServiceUnavailable, "the server is currently unable to handle the request"),
-    504: (
-        Timeout,
-        "the server was unable to return a response in the time allotted, but may still be processing the request",
-    ),
+_TIMED_OUT = "the server was unable to return a response in the time allotted, but may still be processing the request"
+_OWN_MESSAGES: dict[int, tuple[type[errors.ApiError], str]] = {
+    401: (errors.Unauthorized, "the server has asked for the client to provide credentials"),
+    404: (errors.NotFound, "the server could not find the requested resource"),
+    405: (errors.MethodNotAllowed, "the server does not allow this method on the requested resource"),
+    409: (errors.Conflict, "the server reported a conflict"),
+    422: (errors.Invalid, "the server rejected our request due to an error in our request"),
+    429: (errors.TooManyRequests, "the server has received too many requests and has asked us to try again later"),
+    503: (errors.ServiceUnavailable, "the server is currently unable to handle the request"),
+    504: (errors.Timeout, _TIMED_OUT),
 }
-_NODE_MESSAGES: dict[int, type[ApiError]] = {403: Forbidden, 406: NotAcceptable, 415: UnsupportedMediaType}
+_NODE_MESSAGES = {403: errors.Forbidden, 406: errors.NotAcceptable, 415: errors.UnsupportedMediaType}
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
 # Upstream's timeout for reading a response that is not an upgrade.
@@ -107,8 +82,6 @@ UPGRADED = frozenset({"exec", "attach", "portforward"})
 
 
 class StreamPair(NamedTuple):
-    """Both directions of a connection."""
-
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
@@ -127,19 +100,19 @@ class NodeProxy:
         path = rest if rest.startswith("/") else f"/{rest}"
         plural = call.served.resource.plural
         if call.subresource == "proxy":
-            _, name, _ = split_name(call.name, plural.removesuffix("s"))
+            _, name, _ = location.split_name(call.name, plural.removesuffix("s"))
             found = self._required(plural, call.namespace, name)
             if plural == "nodes":
-                return node_target(found, call.name, path, raw_query)
+                return location.node_target(found, call.name, path, raw_query)
             if plural == "services":
                 endpoints = self._find("endpoints", call.namespace, name)
-                return service_target(found, endpoints, call.name, path, raw_query)
-            return pod_target(found, call.name, path, raw_query)
+                return location.service_target(found, endpoints, call.name, path, raw_query)
+            return location.pod_target(found, call.name, path, raw_query)
         pod = self._required("pods", call.namespace, call.name)
         node = self._find("nodes", "", pod["spec"].get("nodeName", ""))
         if call.subresource == "log":
-            return log_target(pod, node, query)
-        return stream_target(pod, node, call.subresource, query)
+            return location.log_target(pod, node, query)
+        return location.stream_target(pod, node, call.subresource, query)
 
     async def open(self, target: ProxyTarget) -> StreamPair:
         """Connects to the target; Unavailable if that fails."""
@@ -171,7 +144,7 @@ class NodeProxy:
     def _required(self, collection: str, namespace: str, name: str) -> Document:
         found = self._find(collection, namespace, name)
         if found is None:
-            raise NotFound(f'{collection} "{name}" not found', details={"name": name, "kind": collection})
+            raise errors.NotFound(f'{collection} "{name}" not found', details={"name": name, "kind": collection})
         return found
 
 
@@ -192,7 +165,7 @@ class UpgradeAwareHandler:
         headers = () if is_log else tuple(request.headers.items())
         upgrades = bool(requested_upgrade(headers))
         if call.subresource in UPGRADED and not upgrades:
-            raise BadRequest("Upgrade request required")
+            raise errors.BadRequest("Upgrade request required")
         body = await read_body(request, limits.MAX_BODY_BYTES)
         server = await self._proxy.open(target)
         with closing(server.writer):
@@ -203,7 +176,7 @@ class UpgradeAwareHandler:
             if is_log and is_log_error(code):
                 raise log_error(code, await read_error_text(server.reader, head, MAX_ERROR_BYTES), call.name)
             if upgrades and code != 101 and code < 400:
-                raise ApiError(f"invalid upgrade response: status code {code}")
+                raise errors.ApiError(f"invalid upgrade response: status code {code}")
             await splice(StreamPair(*hijack(request)), server, head, changed=upgrades and code == 101)
         return HijackedResponse(request, code=code)
 
@@ -247,7 +220,6 @@ def requested_upgrade(headers: Sequence[tuple[str, str]]) -> str:
 
 
 def status_code(head: bytes) -> int:
-    """The status code of a response head; 0 if it is not HTTP."""
     found = _CODE.match(head)
     return int(found[1]) if found else 0
 
@@ -272,28 +244,28 @@ def is_log_error(code: int) -> bool:
     return not 200 <= code <= 206
 
 
-def log_error(code: int, text: str, pod_name: str) -> ApiError:
+def log_error(code: int, text: str, pod_name: str) -> errors.ApiError:
     """The error for a node's response. Upstream has its own messages for some codes, which hide the node's text."""
     if code == 400:
-        return BadRequest(text)
+        return errors.BadRequest(text)
     if code == 500:
-        return InternalError(f"Internal error occurred: {text}", details={"causes": [{"message": text}]})
+        return errors.InternalError(f"Internal error occurred: {text}", details={"causes": [{"message": text}]})
     if code in _NODE_MESSAGES:
         kind, message = _NODE_MESSAGES[code], text
     elif code in _OWN_MESSAGES:
         kind, message = _OWN_MESSAGES[code]
     elif code > 500:
-        kind = InternalError
+        kind = errors.InternalError
         message = f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
     else:
-        kind = ApiError
+        kind = errors.ApiError
         message = f"the server responded with the status code {code} but did not return more information"
     # Upstream omits the verb, but not the blank after it.
     return kind(f"{message} ( pods/log {pod_name})", details={"name": pod_name, "kind": "pods/log"})
 
 
-def _unreachable(target: ProxyTarget, why: str) -> ServiceUnavailable:
-    return ServiceUnavailable(f"error trying to reach {target.host}:{target.port}: {why}")
+def _unreachable(target: ProxyTarget, why: str) -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable(f"error trying to reach {target.host}:{target.port}: {why}")
 
 
 async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter | None, count: int | None = None) -> None:

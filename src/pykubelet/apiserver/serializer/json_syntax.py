@@ -100,7 +100,11 @@ class _Scanner:
         self._at += 1
 
     def _string(self) -> None:
-        while (char := self._take_behind(_PLAIN)) != ord('"'):
+        while True:
+            if (plain := _PLAIN.match(self._text, self._at)) is not None:
+                self._at = plain.end()
+            if (char := self._take()) == ord('"'):
+                return
             if char < 0x20:
                 raise self._refused(char, "in string literal")
             escape = self._take()
@@ -153,13 +157,6 @@ class _Scanner:
         char = self._needed(self._peek())
         self._at += 1
         return char
-
-    def _take_behind(self, passed_over: re.Pattern[bytes]) -> int:
-        """The next character that is not one of these."""
-        found = passed_over.match(self._text, self._at)
-        if found is not None:
-            self._at = found.end()
-        return self._take()
 
     @staticmethod
     def _needed(char: int | None) -> int:

@@ -212,10 +212,6 @@ def _int_or_string(data: Any, depth: int) -> int | str:
     return _text(parts.get(3, b""), depth) if parts.get(1) else _integer(parts.get(2, 0), depth)
 
 
-def _quantity(data: Any, depth: int) -> str:
-    return _text(dict(_fields(_bytes(data))).get(1, b""), depth)
-
-
 def _raw(data: Any, _: int) -> Any:
     text = _bytes(dict(_fields(_bytes(data))).get(1, b""))
     return decode_document(text) if text else None
@@ -228,7 +224,7 @@ _SCALARS: dict[str, Read] = {
     "number": _double,
     "bytes": lambda data, _: b64encode(_bytes(data)).decode(),
     "time": _time,
-    "quantity": _quantity,
+    "quantity": lambda data, depth: _text(dict(_fields(_bytes(data))).get(1, b""), depth),
     "int-or-string": _int_or_string,
     "any": _raw,
 }

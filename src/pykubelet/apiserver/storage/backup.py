@@ -24,7 +24,6 @@ class BackupWriter:
         self._store, self._path = store, folder / BACKUP_FILE
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Waits for signals until cancelled."""
         requested, loop = asyncio.Event(), asyncio.get_running_loop()
         # Only a loop in the main thread receives signals; elsewhere, call `DurableStore.backup`.
         with suppress(ValueError, RuntimeError):

@@ -222,10 +222,7 @@ async def open_store(path: Path, *, clock: Clock, settings: StoreSettings | None
 
 
 def next_entry(key: StoreKey, before: StoreEntry | None, document: Document, revision: int) -> StoreEntry | None:
-    """The entry to store at `revision`; None if the document equals the stored one apart from resourceVersion.
-
-    As upstream's GuaranteedUpdate, a write that changes nothing is answered without writing.
-    """
+    """The entry to store at `revision`; None if nothing changes, which is not written, as in GuaranteedUpdate."""
     text = encode({**document, "metadata": {**(document.get("metadata") or {}), "resourceVersion": str(revision)}})
     # Equal documents have texts of equal length in any key order, so few writes need decoding to compare.
     if (

@@ -37,7 +37,6 @@ class EncryptionTransformer:
         self._ciphers = {_id_of(key): _cipher(key) for key in keys}
 
     def encrypt(self, key: StoreKey, text: bytes) -> bytes:
-        """The encrypted value of an object's text."""
         nonce = os.urandom(_NONCE_BYTES)
         encrypted = self._ciphers[self._encryption_id].encrypt(nonce, text, _bound_to(key))
         return _MARK + self._encryption_id + nonce + encrypted

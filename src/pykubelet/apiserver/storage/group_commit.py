@@ -109,7 +109,6 @@ class GroupCommit:
         self._wake()
 
     async def drained(self) -> None:
-        """Waits until no transaction is in progress."""
         await self._idle.wait()
 
     def stop(self) -> None:

@@ -74,7 +74,6 @@ class StoreChange:
 
     @cached_property
     def text(self) -> bytes:
-        """The JSON of `document`."""
         return encode(self.document) if self.after is None else self.after.text
 
 

@@ -29,8 +29,6 @@ class StoreRow(NamedTuple):
 
 
 class StoreMeta(NamedTuple):
-    """The metadata of a file."""
-
     compacted: int
     """Changes up to this revision may be gone."""
     revision: int

@@ -347,8 +347,6 @@ class StoreWatch:
 
 
 class Watches:
-    """The watches and listeners of a store."""
-
     def __init__(self, history: History, revision: int) -> None:
         self.history, self.revision = history, revision
         self.is_closed = False
@@ -370,7 +368,6 @@ class Watches:
         self._listeners.setdefault(collection, []).append(callback)
 
     def has_audience(self, collection: str) -> bool:
-        """Whether a collection has watches or listeners."""
         return collection in self._watches or collection in self._listeners
 
     def publish(self, collection: str, changes: Sequence[StoreChange]) -> None:
@@ -408,7 +405,6 @@ class ChangeTracker:
             self._changed.update((entry.key, None) for entry in store.list(collection).entries)
 
     def __bool__(self) -> bool:
-        """Whether any object changed."""
         return bool(self._changed)
 
     def take(self) -> Iterator[tuple[StoreKey, StoreEntry | None]]:
