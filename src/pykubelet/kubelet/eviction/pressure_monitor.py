@@ -9,8 +9,6 @@ pkg/kubelet/stats/pidlimit/pidlimit_linux.go
 
 import asyncio
 import math
-import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +22,15 @@ from pykubelet.kubelet.eviction.thresholds import (
     DEFAULT_THRESHOLDS,
     IMAGE_FS_AVAILABLE,
     IMAGE_FS_INODES,
+    MEMORY_AVAILABLE,
+    NODE_FS_AVAILABLE,
+    NODE_FS_INODES,
+    PID_AVAILABLE,
     Observation,
     Threshold,
     met_thresholds,
 )
+from pykubelet.kubelet.stats.machine_usage import ProcFiles, file_system_usage
 from pykubelet.runtimes.protocol import ImageFs, RuntimeFailure
 
 log = get_logger(__name__)
@@ -79,45 +82,23 @@ class LinuxSignals:
     """Reads /proc below `root`; the disk is the file system of `data_dir`. Implements SignalReader."""
 
     def __init__(self, *, data_dir: Path, root: Path = Path("/")) -> None:
-        self._data_dir, self._root = data_dir, root
+        self._data_dir, self._proc = data_dir, ProcFiles(root)
 
     def read(self) -> dict[str, Observation]:
         """Measure now. May block briefly; runs in a thread."""
-        found = {"memory.available": self._memory(), "pid.available": self._pids(), **self._disk()}
-        return {signal: observation for signal, observation in found.items() if observation is not None}
-
-    def _memory(self) -> Observation | None:
-        numbers = dict(re.findall(r"^(\w+):\s+(\d+) kB$", self._text("proc/meminfo"), re.MULTILINE))
-        if "MemAvailable" not in numbers or "MemTotal" not in numbers:
-            return None
-        return Observation(int(numbers["MemAvailable"]) * 1024, int(numbers["MemTotal"]) * 1024)
-
-    def _disk(self) -> dict[str, Observation]:
-        try:
-            found = os.statvfs(self._data_dir)
-        except OSError:
-            return {}
-        observations = {
-            "nodefs.available": Observation(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
-        }
-        # Some file systems create inodes on demand and report none.
-        if found.f_files:
-            observations["nodefs.inodesFree"] = Observation(found.f_ffree, found.f_files)
-        return observations
-
-    def _pids(self) -> Observation | None:
-        limits = [self._text(f"proc/sys/kernel/{name}").strip() for name in ("pid_max", "threads-max")]
-        known = [int(limit) for limit in limits if limit.isdecimal()]
-        tasks = re.search(r" \d+/(\d+) ", self._text("proc/loadavg"))
-        if not known or tasks is None:
-            return None
-        return Observation(min(known) - int(tasks[1]), min(known))
-
-    def _text(self, path: str) -> str:
-        try:
-            return (self._root / path).read_text()
-        except OSError:
-            return ""
+        found: dict[str, Observation] = {}
+        memory = self._proc.numbers("meminfo")
+        if "MemAvailable" in memory and "MemTotal" in memory:
+            found[MEMORY_AVAILABLE] = Observation(memory["MemAvailable"] * 1024, memory["MemTotal"] * 1024)
+        limit, processes = self._proc.max_processes(), self._proc.processes()
+        if limit is not None and processes is not None:
+            found[PID_AVAILABLE] = Observation(limit - processes, limit)
+        if (disk := file_system_usage(self._data_dir)) is not None:
+            found[NODE_FS_AVAILABLE] = Observation(disk.available_bytes, disk.capacity_bytes)
+            # Some file systems create inodes on demand and report none.
+            if disk.inodes:
+                found[NODE_FS_INODES] = Observation(disk.inodes_free, disk.inodes)
+        return found
 
 
 class SignalReader(Protocol):

@@ -81,7 +81,6 @@ class Threshold:
 
     @property
     def is_hard(self) -> bool:
-        """Whether it has no grace period."""
         return self.grace_seconds == 0
 
     def needed(self, observed: Observation) -> Quantity:

@@ -90,7 +90,6 @@ class ServiceList:
 
 
 User = TypeVar("User", bound=Hashable)
-
 T = TypeVar("T")
 
 
@@ -210,10 +209,9 @@ async def _read(
 
 
 class AwaitedObjects:
-    """The objects that containers wait for. Owned by one loop."""
+    """The objects that containers wait for; `arrived` receives the pod if one changes. Owned by one loop."""
 
     def __init__(self, *, objects: PodObjects, arrived: Callable[[PodUid], None]) -> None:
-        """`arrived` is called with the UID of the pod."""
         self._objects, self._arrived = objects, arrived
         self._waiting: ObjectUsers[tuple[PodUid, str]] = ObjectUsers()
 

@@ -17,7 +17,6 @@ _USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemUsage:
-    at: datetime
     capacity_bytes: int
     available_bytes: int
     used_bytes: int
@@ -38,28 +37,51 @@ class MachineUsage:
     file_system: FileSystemUsage | None
     max_processes: int | None = None
     processes: int | None = None
-    """The number of tasks, threads included, as the PID limit counts them."""
+
+
+class ProcFiles:
+    """Reads /proc below `root`; an unreadable file counts as empty."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def text(self, name: str) -> str:
+        """The content of /proc/<name>."""
+        try:
+            return (self._root / "proc" / name).read_text()
+        except OSError:
+            return ""
+
+    def numbers(self, name: str) -> dict[str, int]:
+        """The lines of /proc/<name> that have the form `name: number` or `name number`."""
+        return {key: int(number) for key, number in re.findall(r"^([\w()]+):?\s+(\d+)", self.text(name), re.MULTILINE)}
+
+    def max_processes(self) -> int | None:
+        """The smaller one of the kernel's limits on tasks."""
+        texts = [self.text(f"sys/kernel/{name}").strip() for name in ("pid_max", "threads-max")]
+        return min((int(text) for text in texts if text.isdecimal()), default=None)
+
+    def processes(self) -> int | None:
+        """The number of tasks, threads included, as the PID limit counts them."""
+        tasks = re.search(r" \d+/(\d+) ", self.text("loadavg"))
+        return int(tasks[1]) if tasks else None
 
 
 class MachineReader:
     """Measures the machine below `root`; the file system is that of `data_dir`."""
 
     def __init__(self, *, data_dir: Path, clock: Clock, root: Path = Path("/")) -> None:
-        self._data_dir, self._clock, self._root = data_dir, clock, root
+        self._data_dir, self._clock, self._proc = data_dir, clock, ProcFiles(root)
 
     def read(self) -> MachineUsage:
         """Measure now; unreadable values are None or zero."""
-        stat, memory = self._text("proc/stat"), _numbers(self._text("proc/meminfo"))
-        faults = _numbers(self._text("proc/vmstat"))
-        total, now = memory.get("MemTotal", 0) * 1024, self._clock.now()
+        stat, memory, faults = self._proc.text("stat"), self._proc.numbers("meminfo"), self._proc.numbers("vmstat")
+        total = memory.get("MemTotal", 0) * 1024
         used = total - memory.get("MemFree", 0) * 1024
-        texts = [self._text(f"proc/sys/kernel/{name}").strip() for name in ("pid_max", "threads-max")]
-        limits = [int(text) for text in texts if text.isdecimal()]
-        tasks = re.search(r" \d+/(\d+) ", self._text("proc/loadavg"))
         booted = re.search(r"^btime (\d+)$", stat, re.MULTILINE)
         return MachineUsage(
             usage=ContainerResourceUsage(
-                at=now,
+                at=self._clock.now(),
                 cpu_nanoseconds=_busy_nanoseconds(stat),
                 memory_bytes=used,
                 working_set_bytes=max(used - memory.get("Inactive(file)", 0) * 1024, 0),
@@ -71,16 +93,10 @@ class MachineReader:
             booted_at=datetime.fromtimestamp(int(booted[1]), UTC) if booted else None,
             page_faults=faults.get("pgfault", 0),
             major_page_faults=faults.get("pgmajfault", 0),
-            file_system=_file_system(self._data_dir, now),
-            max_processes=min(limits) if limits else None,
-            processes=int(tasks[1]) if tasks else None,
+            file_system=file_system_usage(self._data_dir),
+            max_processes=self._proc.max_processes(),
+            processes=self._proc.processes(),
         )
-
-    def _text(self, path: str) -> str:
-        try:
-            return (self._root / path).read_text()
-        except OSError:
-            return ""
 
 
 def _busy_nanoseconds(stat: str) -> int | None:
@@ -92,17 +108,13 @@ def _busy_nanoseconds(stat: str) -> int | None:
     return busy * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
-def _numbers(text: str) -> dict[str, int]:
-    return {name: int(number) for name, number in re.findall(r"^([\w()]+):?\s+(\d+)", text, re.MULTILINE)}
-
-
-def _file_system(path: Path, at: datetime) -> FileSystemUsage | None:
+def file_system_usage(path: Path) -> FileSystemUsage | None:
+    """The usage of the file system of a path; None if it is unreadable."""
     try:
         found = os.statvfs(path)
     except OSError:
         return None
     return FileSystemUsage(
-        at=at,
         capacity_bytes=found.f_blocks * found.f_frsize,
         available_bytes=found.f_bavail * found.f_frsize,
         used_bytes=(found.f_blocks - found.f_bfree) * found.f_frsize,

@@ -42,7 +42,7 @@ def summary(
     if machine.max_processes is not None and machine.processes is not None:
         node["rlimit"] = _known(usage, {"maxpid": machine.max_processes, "curproc": machine.processes})
     if machine.file_system is not None:
-        node["fs"] = _file_system(machine.file_system)
+        node["fs"] = _known(usage, _file_system(machine.file_system))
     return {"node": node, "pods": [_pod(pod, usages, rate) for pod in pods if running_containers(pod)]}
 
 
@@ -103,9 +103,8 @@ def _known(usage: ContainerResourceUsage, numbers: Mapping[str, int | None]) -> 
     return {"time": format_time(usage.at)} | {name: number for name, number in numbers.items() if number is not None}
 
 
-def _file_system(usage: FileSystemUsage) -> Document:
+def _file_system(usage: FileSystemUsage) -> dict[str, int]:
     return {
-        "time": format_time(usage.at),
         "availableBytes": usage.available_bytes,
         "capacityBytes": usage.capacity_bytes,
         "usedBytes": usage.used_bytes,

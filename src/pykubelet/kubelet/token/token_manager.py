@@ -24,8 +24,8 @@ log = get_logger(__name__)
 MAX_AGE = timedelta(hours=24)
 MAX_JITTER = timedelta(seconds=10)
 _KEPT_SHARE = 0.8
-# The API server learns through a watch that the pod is on this node, and may lag behind the node.
-_PATIENCE_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
+# Delays of retries: the API server's authorizer may learn later than the node that the pod is on it.
+_FORBIDDEN_RETRY_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 def is_refresh_due(*, lifetime_seconds: int, expires_at: datetime, now: datetime, jitter: timedelta) -> bool:
@@ -101,7 +101,7 @@ class TokenManager:
         return _CachedToken(answer.status.token, answer.spec.expiration_seconds, expires_at)
 
     async def _create(self, source: Client, request: TokenRequest, key: _Key) -> TokenRequest:
-        for pause_seconds in _PATIENCE_SECONDS:
+        for pause_seconds in _FORBIDDEN_RETRY_SECONDS:
             try:
                 return await source.create(SERVICE_ACCOUNT_TOKENS, request, namespace=key.namespace, name=key.account)
             except Forbidden:

@@ -130,10 +130,7 @@ def paths_below(folder: int, above: str = "") -> Iterator[str]:
 
 
 class Walk:
-    """Walks directories below a root and opens each only once if paths come in order.
-
-    With `make`, missing directories are created with it. Links are not followed.
-    """
+    """Opens the directories of sorted paths below a root, each only once and without following links; `make` creates them."""
 
     def __init__(self, root: int, make: Callable[[str, int], None] | None = None) -> None:
         self._root, self._make = root, make

@@ -155,14 +155,18 @@ class VolumeSetUp:
         return {job.planned.name: self._outcome(job) for job in jobs}
 
     def _outcome(self, job: VolumeJob) -> VolumeOutcome:
-        ready = ready_volume(self.directory, job.planned)
+        planned = job.planned
+        has_payload = planned.plugin in PAYLOAD_PLUGINS
+        host_path = planned.volume.host_path
+        path = host_path.path if host_path else self.directory.volume(planned.plugin, planned.name)
+        ready = ReadyVolume(path, has_payload)
         try:
-            is_on_disk = self._make(ready.path, job)
+            is_on_disk = self._make(path, job)
         except (OSError, VolumeError) as problem:
             # Containers continue with the previous version of the files.
-            is_usable = job.planned.plugin in PAYLOAD_PLUGINS and has_version(ready.path)
+            is_usable = has_payload and has_version(path)
             return VolumeOutcome(volume=ready if is_usable else None, problem=str(problem))
-        return VolumeOutcome(volume=ready, is_on_disk=is_on_disk and job.planned.plugin is Plugin.EMPTY_DIR)
+        return VolumeOutcome(volume=ready, is_on_disk=is_on_disk and planned.plugin is Plugin.EMPTY_DIR)
 
     def _make(self, path: str, job: VolumeJob) -> bool:
         planned = job.planned
@@ -176,13 +180,6 @@ class VolumeSetUp:
             make_mount_points(path, planned.mount_points)
             write_payload(path, job.payload, now=self.now, group=self.group)
         return is_on_disk
-
-
-def ready_volume(directory: PodDir, planned: PlannedVolume) -> ReadyVolume:
-    """The path of a volume once it is ready."""
-    if planned.volume.host_path:
-        return ReadyVolume(planned.volume.host_path.path)
-    return ReadyVolume(directory.volume(planned.plugin, planned.name), planned.plugin in PAYLOAD_PLUGINS)
 
 
 def pods_on_disk(root: str) -> list[str]:
@@ -393,7 +390,7 @@ class VolumeManager:
         """Try once; return whether all volumes are ready."""
         pod, uid = record.pod, PodUid(record.pod.metadata.uid)
         async with self._locks.hold(uid):
-            # Changes from here on may be missed.
+            # Changes from here on are not part of this attempt.
             record.changed.clear()
             jobs = await self._jobs(pod, plan)
             if self._records.get(uid) is not record:

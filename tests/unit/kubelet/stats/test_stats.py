@@ -34,9 +34,7 @@ MACHINE = MachineUsage(
     booted_at=NOW,
     page_faults=1,
     major_page_faults=2,
-    file_system=FileSystemUsage(
-        at=NOW, capacity_bytes=100, available_bytes=40, used_bytes=55, inodes=10, inodes_free=3
-    ),
+    file_system=FileSystemUsage(capacity_bytes=100, available_bytes=40, used_bytes=55, inodes=10, inodes_free=3),
     max_processes=1000,
     processes=70,
 )

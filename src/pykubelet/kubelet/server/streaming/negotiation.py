@@ -40,7 +40,7 @@ class StreamProtocol(NamedTuple):
 
 
 class UpgradeOffer(NamedTuple):
-    """The upgrade headers of a request, lists already split."""
+    """The upgrade headers of a request, with lists split into their items."""
 
     connection: str
     upgrade: str
