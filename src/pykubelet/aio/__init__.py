@@ -1,1 +1,1 @@
-"""Time, tasks, queues and logs: what every layer above stands on."""
+"""Time, tasks, queues and logs: the foundation of all other layers."""

@@ -20,8 +20,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clock of the machine."""
-
     def now(self) -> datetime:
         return datetime.now(UTC)  # noqa: TID251  the only module that may
 

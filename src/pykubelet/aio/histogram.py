@@ -30,7 +30,6 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """The number of observations."""
         return sum(self.counts)
 
     @property

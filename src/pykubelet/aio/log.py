@@ -52,7 +52,6 @@ class Logger:
 
 
 def get_logger(name: str) -> Logger:
-    """The logger of a module."""
     return Logger(logging.getLogger(name), {})
 
 

@@ -67,7 +67,6 @@ class Broadcast(Generic[T]):
 
     @contextmanager
     def subscribe(self) -> Iterator[Subscription[T]]:
-        """Subscribe for the duration of the context."""
         subscription: Subscription[T] = Subscription(self._limit)
         self._subscriptions.add(subscription)
         try:

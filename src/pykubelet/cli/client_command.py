@@ -108,7 +108,7 @@ def run_with_session(
     """Run a command with a session, print its error, and exit with its code."""
     from pykubelet.api.errors import ApiError
     from pykubelet.app.settings import CannotStart
-    from pykubelet.cli.actions.resource_args import AmbiguousArguments, UnknownResourceType
+    from pykubelet.cli.actions.resource_args import AmbiguousArguments, NoPod, UnknownResourceType
     from pykubelet.cli.actions.session import api_error_text, open_session
 
     async def session_main() -> int:
@@ -125,7 +125,7 @@ def run_with_session(
         code = asyncio.run(session_main())
     except ApiError as error:
         fail(api_error_text(error))
-    except (CannotStart, UnknownResourceType) as error:
+    except (CannotStart, NoPod, UnknownResourceType) as error:
         fail(f"error: {error}")
     except AmbiguousArguments as error:
         raise click.UsageError(str(error)) from error

@@ -42,12 +42,10 @@ def kinds_or_names(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def pods(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
-    """Complete the name of a pod."""
     return _complete(context, lambda session: _names(session, "pods", ""), incomplete)
 
 
 def namespaces(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
-    """Complete the name of a namespace."""
     return _complete(context, lambda session: _names(session, "namespaces", ""), incomplete)
 
 

@@ -49,12 +49,9 @@ def exec_command(
 
     async def main(session: "ApiSession") -> int:
         from pykubelet.cli.actions.exec import RemoteCommand, StandardStreams, execute, raw_terminal
-        from pykubelet.cli.actions.polymorphichelpers import NoPod, default_container, pod_of
+        from pykubelet.cli.actions.polymorphichelpers import default_container, pod_of
 
-        try:
-            chosen = await pod_of(session, pod)
-        except NoPod as error:
-            fail(f"error: {error}")
+        chosen = await pod_of(session, pod)
         phase = (chosen.pod.get("status") or {}).get("phase", "")
         if phase in {"Succeeded", "Failed"}:
             fail(f"error: cannot exec into a container in a completed pod; current phase is {phase}")

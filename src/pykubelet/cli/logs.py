@@ -53,7 +53,7 @@ def logs(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
         raise click.UsageError("only one of --since and --since-time is possible")
 
     async def main(session: "ApiSession") -> int:
-        from pykubelet.cli.actions.polymorphichelpers import NoPod, read_logs
+        from pykubelet.cli.actions.polymorphichelpers import read_logs
         from pykubelet.cli.actions.session import LogRequestOptions, api_error_text
 
         tail = options["tail"] if options["tail"] >= 0 or not options["selector"] else _TAIL_OF_MANY
@@ -66,10 +66,7 @@ def logs(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
             tail=tail if tail >= 0 else None,
             limit_bytes=options["limit_bytes"] or None,
         )
-        try:
-            chosen = await _chosen(session, options)
-        except NoPod as nothing:
-            fail(f"error: {nothing}")
+        chosen = await _chosen(session, options)
         errors = await read_logs(session, chosen, wanted, _writer(with_prefix=options["prefix"]))
         for error in errors:
             print_error(api_error_text(error))

@@ -40,31 +40,26 @@ def port_forward(target: str, ports: tuple[str, ...], kubeconfig: Path | None, n
     hosts = [host for word in address.split(",") for host in (_LOOPBACK if word == "localhost" else (word,))]
 
     async def main(session: "ApiSession") -> int:
-        from pykubelet.cli.actions.polymorphichelpers import NoPod, pod_of
-        from pykubelet.cli.actions.port_forward import InvalidPort, forwarder, parse_port_forwarding
+        from pykubelet.cli.actions.polymorphichelpers import pod_of
+        from pykubelet.cli.actions.port_forward import forwarder, parse_port_forwarding
 
-        try:
-            chosen = await pod_of(session, target)
-            owner = chosen.owner if chosen.owner and chosen.owner.get("kind") == "Service" else None
-            pairs = [parse_port_forwarding(text, chosen.pod, owner) for text in ports]
-        except NoPod as error:
-            fail(f"error: {error}")
-        except InvalidPort as error:
-            raise click.UsageError(str(error)) from error
+        chosen = await pod_of(session, target)
+        owner = chosen.owner if chosen.owner and chosen.owner.get("kind") == "Service" else None
+        pairs = [parse_port_forwarding(text, chosen.pod, owner) for text in ports]
         phase = (chosen.pod.get("status") or {}).get("phase", "")
         if phase != "Running":
             fail(f"error: unable to forward port because pod is not running. Current status={phase}")
-        made = forwarder(session, chosen.namespace, chosen.name, say=click.echo, print_error=print_error)
-        async with made as way, AsyncExitStack() as stack:
+        opened = forwarder(session, chosen.namespace, chosen.name, say=click.echo, print_error=print_error)
+        async with opened as connection, AsyncExitStack() as stack:
             for pair in pairs:
-                await _listen(stack, way, pair, hosts)
-            await way.lost.wait()
+                await _listen(stack, connection, pair, hosts)
+            await connection.lost.wait()
         fail("error: lost connection to pod")
 
     run_with_session(main, kubeconfig, namespace)
 
 
-async def _listen(stack: AsyncExitStack, way: "Forwarder", pair: "PortForwarding", hosts: list[str]) -> None:
+async def _listen(stack: AsyncExitStack, connection: "Forwarder", pair: "PortForwarding", hosts: list[str]) -> None:
     """Listen on a port at every address; one address is enough, for example without IPv6."""
     from pykubelet.cli.actions.port_forward import PortForwarding
 
@@ -72,7 +67,7 @@ async def _listen(stack: AsyncExitStack, way: "Forwarder", pair: "PortForwarding
     reasons = []
     for host in hosts:
         try:
-            server = await way.listen(PortForwarding(local, pair.remote), host)
+            server = await connection.listen(PortForwarding(local, pair.remote), host)
         except OSError as error:
             reasons.append(f"{host}: {error.strerror or error}")
             continue

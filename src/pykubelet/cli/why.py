@@ -55,7 +55,6 @@ def why(pod: str, namespace: str, kubeconfig: Path | None, output: str) -> None:
 
 
 def lines(found: "Explanation") -> Iterator[str]:
-    """The lines of an explanation."""
     blocked = found.waits_for
     where = f" on {found.node}" if found.node else ""
     yield click.style(f"pod {found.namespace}/{found.name}: {found.phase or 'unknown'}{where}", bold=True)

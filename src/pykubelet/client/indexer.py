@@ -130,7 +130,6 @@ class PodIndex:
         return tuple(pod for key in keys[: 1 + with_orphans] for pod in self._by_key.get(key, {}).values())
 
     def count_of_owner(self, owner: ApiObject) -> int:
-        """The number of pods that `owner` controls."""
         return len(self._by_key.get(_owner_key(owner), ()))
 
     def __len__(self) -> int:
@@ -145,7 +144,6 @@ class LabelIndex(Generic[T]):
         self._places: dict[_Place, dict[str, T]] = {}
 
     def put(self, obj: T) -> None:
-        """Adds or replaces an object."""
         self.remove(obj)
         self._objects[key_of(obj)] = obj
         for place in _places_of(obj):
@@ -189,7 +187,6 @@ class SelectorIndex:
         self._places.setdefault(place, {})[key] = None
 
     def remove(self, key: str) -> None:
-        """Removes a selecting object."""
         place = self._filed.pop(key, None)
         if place is not None:
             _drop(self._places, place, key)

@@ -143,11 +143,9 @@ class PodsByNode:
         self._pods: dict[str, dict[str, Pod]] = {}
 
     def listen(self, informers: Informers) -> None:
-        """Subscribes to pod changes."""
         informers.add_event_handler(PODS, added=self.put, updated=self.replace, deleted=self.remove)
 
     def put(self, pod: Pod) -> None:
-        """Adds or replaces a pod."""
         if pod.spec.node_name:
             self._pods.setdefault(pod.spec.node_name, {})[pod_label(pod)] = pod
 
@@ -158,7 +156,6 @@ class PodsByNode:
         self.put(new)
 
     def remove(self, pod: Pod) -> None:
-        """Removes a pod."""
         pods = self._pods.get(pod.spec.node_name, {})
         pods.pop(pod_label(pod), None)
         if not pods:

@@ -138,8 +138,6 @@ class Replacer(Protocol):
 
 
 class Discoverer(Protocol):
-    """Discovers the resources of an API server."""
-
     async def discover(self, verbs: frozenset[str]) -> Discovery:
         """Every resource that supports all these verbs; the preferred version of each group first."""
 

@@ -26,8 +26,6 @@ class KubeconfigError(ValueError):
 
 
 class NamedExtension(msgspec.Struct, frozen=True):
-    """An extension of a cluster, by name."""
-
     name: str = ""
     extension: Any = None
 
@@ -46,8 +44,6 @@ class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class ExecEnvVar(msgspec.Struct, frozen=True):
-    """An environment variable of a credential plugin."""
-
     name: str = ""
     value: str = ""
 
@@ -56,8 +52,6 @@ class ExecEnvVar(msgspec.Struct, frozen=True):
 
 
 class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """The settings of a credential plugin."""
-
     command: str = ""
     args: tuple[str, ...] = ()
     env: tuple[ExecEnvVar, ...] = ()
@@ -71,8 +65,6 @@ class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AuthInfo(msgspec.Struct, frozen=True, rename="kebab"):
-    """The credentials of a user."""
-
     client_certificate: str = ""
     client_certificate_data: str = ""
     client_key: str = ""
@@ -90,8 +82,6 @@ class AuthInfo(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Context(msgspec.Struct, frozen=True):
-    """A user, a cluster and a default namespace."""
-
     cluster: str = ""
     user: str = ""
     namespace: str = ""

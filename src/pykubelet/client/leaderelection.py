@@ -67,7 +67,6 @@ class ObservedLease:
         return self if spec == self.spec else ObservedLease(spec, now_seconds)
 
     def is_valid(self, now_seconds: float) -> bool:
-        """Whether the lease has not expired."""
         return self.since_seconds + (self.spec.lease_duration_seconds or 0) > now_seconds
 
     def is_held_by_other(self, identity: str, now_seconds: float) -> bool:

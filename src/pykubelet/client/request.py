@@ -122,8 +122,16 @@ def replace_plan(resource: Resource, name: str, body: Document, namespace: str, 
     return RestRequest("PUT", object_path(resource, namespace, name, subresource), serializer.encode(body))
 
 
-def apply_plan(resource: Resource, body: Document, namespace: str, field_manager: str) -> RestRequest:
-    query = query_text(fieldManager=field_manager, force="true", fieldValidation="Strict")
+def apply_plan(
+    resource: Resource, body: Document, namespace: str, field_manager: str, *, force: bool = True, dry_run: bool = False
+) -> RestRequest:
+    query = query_text(
+        fieldManager=field_manager,
+        # Always sent, as kubectl does.
+        force="true" if force else "false",
+        dryRun="All" if dry_run else "",
+        fieldValidation="Strict",
+    )
     name = str((body.get("metadata") or {}).get("name", ""))
     return RestRequest(
         "PATCH", object_path(resource, namespace, name) + query, serializer.encode(body), PatchType.APPLY.value

@@ -71,7 +71,6 @@ class RestClientMetrics:
         self._took.setdefault(method, Histogram(_BOUNDS)).observe(seconds)
 
     def collect(self) -> "Iterator[Metric]":
-        """The metric families for Prometheus."""
         from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 
         total = CounterMetricFamily(
@@ -89,8 +88,6 @@ class RestClientMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestClientLimits:
-    """Timeouts and size limits of a client."""
-
     connect_seconds: float = 30.0
     request_seconds: float = 60.0
     """The timeout of one attempt, and the longest Retry-After that is honoured."""

@@ -202,11 +202,10 @@ class ClientCredentials(Protocol):
         """The current credential; CredentialError if there is none."""
 
     async def rejected(self, credential: Credential) -> None:
-        """The server answered 401: the next `current` looks for a newer credential."""
+        """The server answered 401: the next `current` must read its files or run its plugin again."""
 
 
 def bearer(token: str) -> str:
-    """The Authorization header of a bearer token."""
     return f"Bearer {token}"
 
 

@@ -44,7 +44,6 @@ def message(channel: int, data: bytes) -> bytes:
 
 
 def size_message(columns: int, rows: int) -> bytes:
-    """A message with the terminal size."""
     return message(RESIZE, encode({"Width": columns, "Height": rows}))
 
 

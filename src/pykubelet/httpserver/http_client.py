@@ -49,7 +49,6 @@ class HttpGetRequest:
 
     @property
     def url(self) -> str:
-        """The complete URL of the request."""
         slash = "" if self.path.startswith(("/", "?", "#")) or not self.path else "/"
         return f"{self.scheme}://{self.host_port}{slash}{self.path}"
 

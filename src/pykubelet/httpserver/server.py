@@ -92,7 +92,6 @@ class HttpServer:
                     await self._idle.wait()
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request of aiohttp."""
         self._in_flight += 1
         try:
             return await self._respond(request)

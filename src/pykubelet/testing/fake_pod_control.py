@@ -48,13 +48,11 @@ class FakePodControl:
         return pod_from_template(template, owner.metadata.name, controller_ref)
 
     async def delete_pod(self, namespace: str, name: str, owner: ApiObject) -> None:  # noqa: ARG002  the Protocol has them
-        """Record the deletion of a pod."""
         self.deleted.append(name)
         if self.error is not None:
             raise self.error
 
     async def patch_pod(self, namespace: str, name: str, patch: Any) -> None:  # noqa: ARG002  the Protocol has it
-        """Record the name and patch."""
         self.patches.append((name, patch))
         if self.error is not None:
             raise self.error
@@ -78,8 +76,6 @@ class FakePodControl:
 
 
 class PodEventHandlers(Protocol):
-    """The pod event handlers of a controller."""
-
     def pod_added(self, pod: Pod) -> None:
         """Handle a new pod."""
 

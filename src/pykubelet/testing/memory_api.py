@@ -219,7 +219,6 @@ class MemoryApi:
 
     @property
     def open_watches(self) -> int:
-        """The number of open watches."""
         return len(self._streams)
 
     def _record(self, verb: str, resource: Resource, namespace: str, name: str = "", **fields: Any) -> None:

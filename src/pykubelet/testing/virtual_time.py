@@ -90,5 +90,4 @@ class ManualClock:
         return (self.at - EPOCH).total_seconds()
 
     def advance(self, seconds: float) -> None:
-        """Advance the time of the clock."""
         self.at += timedelta(seconds=seconds)

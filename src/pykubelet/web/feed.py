@@ -124,7 +124,6 @@ class PodTally:
             self._add(new, 1)
 
     def counts(self) -> PodTallyCounts:
-        """The present counts by stage and tone."""
         totals = self._totals
         return PodTallyCounts(
             sources=_some(self._sources),

@@ -32,8 +32,6 @@ class Point(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class UsageHistory:
-    """The points of each pod."""
-
     def __init__(self) -> None:
         self._last: dict[str, UsageReading] = {}
         self._points: dict[str, deque[Point]] = {}

@@ -96,8 +96,6 @@ class PageAddress(NamedTuple):
 
 
 class WebPage:
-    """Answers the requests of browsers."""
-
     def __init__(self, *, entrance: PageAddress, live: PageFeed, pods: PodPages, objects: ObjectPages) -> None:
         self._entrance, self._live, self._pods, self._objects = entrance, live, pods, objects
         self._streams = 0

@@ -214,8 +214,6 @@ def _milliseconds(at: str | datetime) -> int:
 
 
 class PodPages:
-    """Answers requests about one pod."""
-
     def __init__(
         self, *, node: PageNode, tables: ApiTables, explain: Explain, usage: PodUsageHistory, open_log: OpenLog
     ) -> None:

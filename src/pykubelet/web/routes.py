@@ -41,13 +41,12 @@ def see_other(location: str, cookie: str) -> HttpResponse:
 
 
 def text(code: int, words: str) -> HttpResponse:
-    """A plain text response."""
     return text_response(code, f"{words}\n")
 
 
 def sign_in(link_file: str, *, is_used: bool = False, place: str = "") -> HttpResponse:
     """The page that explains how to sign in. `place` is the target for a browser that just used a link."""
-    first = "This link was used before, or is not right" if is_used else "The page opens with a link"
+    first = "This link is invalid or was used before" if is_used else "The page opens with a link"
     main = (
         f"<h1>{first}</h1>"
         "<p>Each link works once. The next one is always in this file, which only you can read:</p>"
@@ -56,7 +55,7 @@ def sign_in(link_file: str, *, is_used: bool = False, place: str = "") -> HttpRe
     )
     if place:
         # A browser coming from another site withholds the cookie on the first request and sends it from the next one on.
-        main += f'<p>You have just used a link? <a href="{escape(place)}">Go on</a></p>'
+        main += f'<p>Have you just used a link? <a href="{escape(place)}">Continue</a></p>'
     return HttpResponse(403, _PAGE.format(main=main).encode(errors="replace"), HTML)
 
 

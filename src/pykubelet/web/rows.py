@@ -19,8 +19,6 @@ _LONGEST_MESSAGE = 400
 
 
 class RowTone(StrEnum):
-    """Whether a row needs attention."""
-
     GOOD = "good"
     WAITING = "waiting"
     BAD = "bad"

@@ -81,7 +81,7 @@ async def test_key_opens_the_page_once() -> None:
     assert b"used before" in again.body
     assert b"/data/&lt;page-link&gt;" in again.body
     assert b"opens with a link" in (await page.get("/", cookie="")).body
-    assert b"Go on" in (await page.get(PLACE, cookie="")).body
+    assert b"Continue" in (await page.get(PLACE, cookie="")).body
 
 
 REFUSED = {

@@ -138,8 +138,6 @@ def _unverified_context() -> ssl.SSLContext:
 
 
 class CisResult(StrEnum):
-    """The result of an item."""
-
     GOOD = "PASS"
     BAD = "FAIL"
     NOT_APPLICABLE = "not applicable"
@@ -171,7 +169,6 @@ def findings(facts: CisFacts) -> tuple[CisFinding, ...]:
 
 
 def has_failed(found: Iterable[CisFinding]) -> bool:
-    """Whether any item failed."""
     return any(one.verdict is CisResult.BAD for one in found)
 
 

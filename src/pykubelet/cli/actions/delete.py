@@ -83,8 +83,6 @@ async def until_gone(session: ApiSession, one: DeletionTarget) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteArguments:
-    """The options of `delete`."""
-
     words: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     recursive: bool = False

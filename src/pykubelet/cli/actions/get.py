@@ -101,8 +101,6 @@ def _revision(document: Document) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GetArguments:
-    """The options of `get`."""
-
     words: tuple[str, ...]
     all_namespaces: bool = False
     selector: str = ""

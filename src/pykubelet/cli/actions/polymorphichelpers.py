@@ -16,7 +16,7 @@ from pykubelet.api.errors import ApiError
 from pykubelet.api.labels import selector_from_document, selector_from_labels
 from pykubelet.api.schema import PODS
 from pykubelet.api.serializer import Document
-from pykubelet.cli.actions.resource_args import resource_of
+from pykubelet.cli.actions.resource_args import NoPod, resource_of
 from pykubelet.cli.actions.session import ApiSession, LogRequestOptions, log_plan
 from pykubelet.client.interface import Selection
 
@@ -137,10 +137,6 @@ def default_container(pod: Document) -> tuple[str, str]:
     marks = {"ephemeralContainers": " (ephem)", "initContainers": " (init)"}
     shown = [one["name"] + marks.get(key, "") for key in order for one in pod["spec"].get(key) or ()]
     return first, f'Defaulted container "{first}" out of: {", ".join(shown)}'
-
-
-class NoPod(Exception):
-    """There is no pod to choose."""
 
 
 @dataclass(frozen=True, slots=True)

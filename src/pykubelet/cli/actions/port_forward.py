@@ -16,6 +16,7 @@ from itertools import count
 
 from pykubelet.aio.tasks import background_task
 from pykubelet.api.serializer import Document
+from pykubelet.cli.actions.resource_args import AmbiguousArguments
 from pykubelet.cli.actions.session import ApiSession, forward_plan
 from pykubelet.client.websocket import WebSocket
 from pykubelet.httpserver.spdy.connection import SpdyConnection, SpdyStream
@@ -27,7 +28,7 @@ _CHUNK = 32 * 1024
 Say = Callable[[str], None]
 
 
-class InvalidPort(ValueError):
+class InvalidPort(AmbiguousArguments):
     """A port is malformed or does not exist."""
 
 

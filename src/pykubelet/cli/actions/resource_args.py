@@ -39,7 +39,6 @@ def list_of(objects: Sequence[Document]) -> Document:
 
 
 def without_managed_fields(document: Document) -> Document:
-    """The document without metadata.managedFields."""
     metadata = document.get("metadata") or {}
     if "managedFields" not in metadata:
         return document
@@ -61,6 +60,10 @@ class UnknownResourceType(ValueError):
 
     def __init__(self, word: str) -> None:
         super().__init__(f'the server doesn\'t have a resource type "{word}"')
+
+
+class NoPod(ValueError):
+    """The object of a command has no pod to choose."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from pykubelet.api.errors import ApiError, Invalid, NotReached
 from pykubelet.api.schema import PODS, Resource
 from pykubelet.api.serializer import Document, decode_document
 from pykubelet.app.program import find_rest_config
-from pykubelet.client import discovery
+from pykubelet.client import discovery, request
 from pykubelet.client.discovery import ServedResource
-from pykubelet.client.interface import EVERYTHING, PatchType, Selection
+from pykubelet.client.interface import EVERYTHING, Selection
 from pykubelet.client.request import (
     JSON,
     RestRequest,
@@ -42,14 +42,12 @@ Warn = Callable[[str], None]
 
 
 def object_plan(resource: Resource, namespace: str, name: str, *, as_table: bool) -> RestRequest:
-    """The request for one object."""
     return replace(get_plan(resource, name, namespace, ""), accept=TABLE if as_table else "")
 
 
 def page_plan(
     resource: Resource, namespace: str, selection: Selection, continue_token: str, *, as_table: bool
 ) -> RestRequest:
-    """The request for one page of a list."""
     plan = list_plan(resource, namespace, selection, "", PAGE, continue_token)
     return replace(plan, accept=TABLE if as_table else "")
 
@@ -57,7 +55,6 @@ def page_plan(
 def changes_plan(
     resource: Resource, namespace: str, selection: Selection, resource_version: str, *, as_table: bool
 ) -> RestRequest:
-    """The request for a watch from a resource version."""
     plan = watch_plan(resource, namespace, selection, resource_version, _WATCH_SECONDS)
     return replace(plan, accept=TABLE if as_table else "")
 
@@ -76,7 +73,6 @@ class LogRequestOptions:
 
 
 def log_plan(namespace: str, pod: str, container: str, options: LogRequestOptions) -> RestRequest:
-    """The request for the log of a container."""
     query = query_text(
         container=container,
         follow=_flag(options.follow),
@@ -107,8 +103,6 @@ def forward_plan(namespace: str, pod: str) -> RestRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
-    """The options of server-side apply."""
-
     field_manager: str
     force: bool = False
     """Whether to take over fields of other managers."""
@@ -117,23 +111,13 @@ class ApplyOptions:
 
 def apply_plan(resource: Resource, body: Document, namespace: str, options: ApplyOptions) -> RestRequest:
     """The request for a server-side apply of the object in the body."""
-    query = query_text(
-        fieldManager=options.field_manager,
-        # Always sent, as kubectl does.
-        force="true" if options.force else "false",
-        dryRun="All" if options.dry_run else "",
-        fieldValidation="Strict",
-    )
-    name = str((body.get("metadata") or {}).get("name", ""))
-    return RestRequest(
-        "PATCH", object_path(resource, namespace, name) + query, serializer.encode(body), PatchType.APPLY.value
+    return request.apply_plan(
+        resource, body, namespace, options.field_manager, force=options.force, dry_run=options.dry_run
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionOptions:
-    """The options of a deletion."""
-
     grace_seconds: int | None = None
     """None: the object's own grace period."""
     cascade: str = "Background"
@@ -141,7 +125,6 @@ class DeletionOptions:
 
 
 def delete_plan(resource: Resource, namespace: str, name: str, options: DeletionOptions) -> RestRequest:
-    """The request for the deletion of one object."""
     body: Document = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": options.cascade}
     if options.grace_seconds is not None:
         body["gracePeriodSeconds"] = options.grace_seconds
@@ -196,7 +179,6 @@ class ApiSession:
     async def pages(
         self, resource: Resource, namespace: str, selection: Selection, *, as_table: bool
     ) -> AsyncIterator[Document]:
-        """The pages of a list."""
         token = ""
         while True:
             page = await self.document(page_plan(resource, namespace, selection, token, as_table=as_table))

@@ -43,7 +43,6 @@ def align_rows(rows: Sequence[Row], widths: Sequence[int] = ()) -> tuple[list[st
 
 
 def header(table: Document, decoration: Decoration) -> Row:
-    """The header of a table."""
     names = [str(column["name"]).upper() for column in _shown(table, decoration)]
     before = ["NAMESPACE"] if decoration.namespaces else []
     return (*before, *names, *(["LABELS"] if decoration.labels else []))

@@ -86,7 +86,6 @@ class CertificateTemplate:
 
 
 def client_template(node_name: str) -> CertificateTemplate:
-    """The client certificate of a node."""
     return CertificateTemplate(KUBELET_CLIENT_SIGNER, NODE_PREFIX + node_name)
 
 

@@ -26,8 +26,6 @@ class CertificateStoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CertificatePair:
-    """A certificate and its private key."""
-
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
 

@@ -145,8 +145,6 @@ class FileClaim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedObjects(Generic[T]):
-    """The result of resolving claims."""
-
     owners: Mapping[str, str]
     """The winning file by name."""
     items: tuple[T, ...]

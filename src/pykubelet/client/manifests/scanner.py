@@ -97,11 +97,6 @@ def is_manifest_name(name: str, extensions: tuple[str, ...] = MANIFEST_EXTENSION
     return not name.startswith((".", "#")) and not name.endswith(EDITOR_LEFTOVERS) and name.endswith(extensions)
 
 
-def is_open_to_all(mode: int) -> bool:
-    """Whether every user of the machine may write to a file or folder."""
-    return bool(mode & stat.S_IWOTH)
-
-
 @dataclass(frozen=True, slots=True)
 class ScanHints:
     """Changes since the last scan, as names without their folder."""
@@ -239,7 +234,7 @@ def _log_read(path: Path, status: os.stat_result, data: bytes) -> None:
     A user who can write a manifest can run pods without any check by an API server; upstream leaves that to the
     folder's permissions too.
     """
-    is_exposed = any(is_open_to_all(mode) for mode in (status.st_mode, path.parent.stat().st_mode))
+    is_exposed = bool((status.st_mode | path.parent.stat().st_mode) & stat.S_IWOTH)
     write = log.warning if is_exposed else log.debug
     writers = {"writable_by": "everybody (chmod o-w)"} if is_exposed else {}
     write("manifest read", path=path, owner=status.st_uid, sha256=hashlib.sha256(data).hexdigest(), **writers)

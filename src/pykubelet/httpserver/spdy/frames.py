@@ -275,13 +275,13 @@ class HeaderUnpacker:
         try:
             plain = self._decompressor.decompress(block, MAX_BLOCK_BYTES)
         except zlib.error as error:
-            raise SpdyError(f"headers cannot be unpacked: {error}") from error
+            raise SpdyError(f"headers cannot be decompressed: {error}") from error
         if self._decompressor.unconsumed_tail:
             raise SpdyError("headers are too large")
         try:
             return _headers(plain)
         except (struct.error, UnicodeDecodeError) as error:
-            raise SpdyError("headers are cut off or no text") from error
+            raise SpdyError("headers are cut off or not UTF-8") from error
 
 
 def _headers(plain: bytes) -> dict[str, str]:

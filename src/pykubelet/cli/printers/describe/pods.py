@@ -181,7 +181,6 @@ def _time(state: Document, key: str) -> str:
 
 
 def add_resources(report: Report, resources: Mapping[str, Document], level: int) -> None:
-    """Add limits and requests of a container."""
     for title in ("Limits", "Requests"):
         amounts = resources.get(title.lower()) or {}
         if amounts:
@@ -411,7 +410,6 @@ def _spread(rule: Document) -> str:
 
 
 def add_template(report: Report, template: Document | None) -> None:
-    """Add the pod template of a workload."""
     report.line("Pod Template:")
     if template is None:
         report.line(UNSET, 1)

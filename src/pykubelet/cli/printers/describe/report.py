@@ -31,7 +31,6 @@ class Report:
         self._lines.append("  " * level + text)
 
     def field(self, name: str, value: object, level: int = 0) -> None:
-        """Add a name and its value."""
         self.line(f"{name}:\t{value}", level)
 
     def some(self, name: str, value: object, level: int = 0) -> None:
@@ -94,7 +93,6 @@ class Report:
 
     @property
     def text(self) -> str:
-        """The text of all lines."""
         return "".join(f"{line}\n" for line in self._lines)
 
 
@@ -153,7 +151,6 @@ class DescribedObject:
         return part(self.object, "status")
 
     def others(self, plural: str) -> Sequence[Document]:
-        """The related objects of a kind."""
         return self.related.get(plural) or ()
 
     def since(self, text: str | None) -> str:
