@@ -104,11 +104,6 @@ def optional_errors(path: str, value: str | None, rule: Callable[[str], list[str
     return each_invalid(path, value, rule(value)) if value else []
 
 
-def required_errors(path: str, value: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
-    """Validates a text that must not be empty."""
-    return each_invalid(path, value, rule(value)) if value else [required(path)]
-
-
 def items_errors(items: Iterable[T], rule: Callable[[T, str], list[FieldError]], path: str) -> list[FieldError]:
     """Validates each item of a list with a rule that takes the item and its path."""
     return [error for index, item in enumerate(items) for error in rule(item, f"{path}[{index}]")]

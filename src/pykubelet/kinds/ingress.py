@@ -46,8 +46,7 @@ def _ingress_errors(document: Document) -> list[FieldError]:
     spec, path = document["spec"], "spec"
     errors = metadata_errors(document["metadata"])
     if not spec.get("rules") and "defaultBackend" not in spec:
-        detail = "either `defaultBackend` or `rules` must be specified"
-        errors.append(invalid(path, spec.get("rules"), detail))
+        errors.append(invalid(path, spec.get("rules"), "either `defaultBackend` or `rules` must be specified"))
     if "defaultBackend" in spec:
         errors += _backend_errors(spec["defaultBackend"], f"{path}.defaultBackend")
     for index, rule in enumerate(spec.get("rules", ())):

@@ -149,10 +149,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
     errors = _validate(new) * 2
     source, old_source = ({name: each[name] for name in _SOURCES if name in each} for each in (spec, before))
-    if (
-        "controllerExpandSecretRef" not in old_source.get("csi", {"controllerExpandSecretRef": None})
-        and "csi" in source
-    ):
+    if "csi" in source and "csi" in old_source and "controllerExpandSecretRef" not in old_source["csi"]:
         source = {**source, "csi": without_fields(source["csi"], "controllerExpandSecretRef")}
     if source != old_source:
         sides = (internal_form(each, "core.PersistentVolumeSource") for each in (old_source, source))

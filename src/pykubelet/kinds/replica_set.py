@@ -29,8 +29,7 @@ _COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplic
 def _default(document: Document) -> Document:
     normal = normal_form(document, "apps.v1.ReplicaSet")
     spec = normal["spec"]
-    filled = {"replicas": 1, **spec, "template": read_template(spec["template"])}
-    return {**normal, "spec": filled}
+    return {**normal, "spec": {"replicas": 1, **spec, "template": read_template(spec["template"])}}
 
 
 def _validate_create(document: Document) -> list[FieldError]:

@@ -22,9 +22,7 @@ _COMPUTE = frozenset(
 )
 _QUOTA_RESOURCES = _COMPUTE | COUNTED_RESOURCES | {"requests.storage"}
 _POD_RESOURCES = frozenset({"pods"}) | {name for name in _COMPUTE if "ephemeral" not in name}
-_POD_SCOPES = frozenset(
-    {"Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"}
-)
+_POD_SCOPES = ("Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
 _SCOPES = {
     **dict.fromkeys(_POD_SCOPES, _POD_RESOURCES),
     "BestEffort": frozenset({"pods"}),

@@ -174,12 +174,8 @@ def container_resource_name_errors(name: str, path: str) -> list[FieldError]:
 
 def resource_name_errors(name: str, path: str) -> list[FieldError]:
     errors = each_invalid(path, TypedString(name), qualified_name_errors(name))
-    if (
-        errors
-        or "/" in name
-        or name in _STANDARD_RESOURCES
-        or name.startswith((HUGE_PAGES_PREFIX, "requests.hugepages-"))
-    ):
+    is_standard = name in _STANDARD_RESOURCES or name.startswith((HUGE_PAGES_PREFIX, "requests.hugepages-"))
+    if errors or "/" in name or is_standard:
         return errors
     return [invalid(path, TypedString(name), "must be a standard resource type or fully qualified")]
 

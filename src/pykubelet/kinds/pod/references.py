@@ -37,7 +37,7 @@ _RESOURCES = frozenset(
     f"{side}.{resource}" for side in ("limits", "requests") for resource in ("cpu", "memory", "ephemeral-storage")
 )
 _HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
-_BYTE_DIVISOR_LIST = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for unit in "KMGTPE"))
+_BYTE_DIVISORS = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for unit in "KMGTPE"))
 _RESOURCE_TITLES = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 
 
@@ -125,9 +125,9 @@ def _divisor_errors(resource: str, divisor: str, path: str) -> list[FieldError]:
     title = _RESOURCE_TITLES.get(resource.partition(".")[2]) if resource in _RESOURCES else None
     if resource.startswith(_HUGE_PAGES):
         title = "hugepages"
-    if title is None or str(quantity) in _BYTE_DIVISOR_LIST:
+    if title is None or str(quantity) in _BYTE_DIVISORS:
         return []
-    detail = f"only divisor's values {', '.join(_BYTE_DIVISOR_LIST)} are supported with the {title} resource"
+    detail = f"only divisor's values {', '.join(_BYTE_DIVISORS)} are supported with the {title} resource"
     return [invalid(path, resource, detail)]
 
 

@@ -323,14 +323,8 @@ def _escalation_errors(context: Document, path: str) -> list[FieldError]:
     conflicts = ["`privileged` to true"] if context.get("privileged") else []
     added = context.get("capabilities", {}).get("add", ())
     conflicts += ["`capabilities.Add` CAP_SYS_ADMIN" for capability in added if capability == "CAP_SYS_ADMIN"]
-    return [
-        invalid(
-            path,
-            internal_form(context, "core.SecurityContext"),
-            f"cannot set `allowPrivilegeEscalation` to false and {conflict}",
-        )
-        for conflict in conflicts
-    ]
+    details = [f"cannot set `allowPrivilegeEscalation` to false and {conflict}" for conflict in conflicts]
+    return each_invalid(path, internal_form(context, "core.SecurityContext"), details) if details else []
 
 
 def user_namespace_errors(spec: Document, path: str) -> list[FieldError]:

@@ -251,13 +251,8 @@ def _trust_bundle_errors(source: Document, path: str, volume_path: str, taken: s
 def _trust_bundle_choice_errors(source: Document, path: str) -> list[FieldError]:
     name, signer = source.get("name"), source.get("signerName")
     if name is not None and signer is not None:
-        return [
-            invalid(
-                path,
-                internal_form(source, "core.ClusterTrustBundleProjection"),
-                "only one of name and signerName may be used",
-            )
-        ]
+        shown = internal_form(source, "core.ClusterTrustBundleProjection")
+        return [invalid(path, shown, "only one of name and signerName may be used")]
     if name is not None:
         errors = [] if name else [required(f"{path}.name", "must be a valid object name")]
         details = [f"not a valid clustertrustbundlename: {error}" for error in _trust_bundle_name_errors(name)]

@@ -86,11 +86,8 @@ def _without_stale_fields(new: Document, old: Document) -> Document:
     if old_kind == "LoadBalancer" != kind:
         names = ("allocateLoadBalancerNodePorts", "loadBalancerClass")
         stale += [name for name in names if _is_unchanged(new, old, name)]
-    if (
-        is_externally_accessible(old)
-        and not is_externally_accessible(new)
-        and _is_unchanged(new, old, "externalTrafficPolicy")
-    ):
+    becomes_internal = is_externally_accessible(old) and not is_externally_accessible(new)
+    if becomes_internal and _is_unchanged(new, old, "externalTrafficPolicy"):
         stale.append("externalTrafficPolicy")
     result = without_fields(new, *stale)
     if old_kind in _WITH_NODE_PORTS and kind not in _WITH_NODE_PORTS and _node_ports(new) <= _node_ports(old):

@@ -162,8 +162,7 @@ def address_errors(spec: Document, before: Document) -> list[FieldError]:
         errors += _FAMILIES.errors(family, f"spec.ipFamilies[{index}]")
         if family in families[:index]:
             errors.append(duplicate(f"spec.ipFamilies[{index}]", TypedString(family)))
-    policy = spec.get("ipFamilyPolicy")
-    errors += _FAMILY_POLICIES.errors(policy, "spec.ipFamilyPolicy")
+    errors += _FAMILY_POLICIES.errors(spec.get("ipFamilyPolicy"), "spec.ipFamilyPolicy")
     syntax_errors = _syntax_errors(addresses, before.get("clusterIPs", ()))
     errors += syntax_errors
     if len(addresses) > 2:
@@ -204,9 +203,8 @@ def family_of(address: str) -> str:
 def _repeated_ports_errors(ports: Sequence[Document], kind: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if kind == "ClusterIP":
-        detail = "may not be used when `type` is 'ClusterIP'"
-        used = [index for index, port in enumerate(ports) if port.get("nodePort")]
-        errors += [forbidden(f"spec.ports[{index}].nodePort", detail) for index in used]
+        used = (f"spec.ports[{index}].nodePort" for index, port in enumerate(ports) if port.get("nodePort"))
+        errors += [forbidden(path, "may not be used when `type` is 'ClusterIP'") for path in used]
     seen: set[tuple[str, int]] = set()
     for index, port in enumerate(ports):
         if number := port.get("nodePort", 0):
@@ -301,7 +299,7 @@ def service_update_errors(new: Document, old: Document) -> list[FieldError]:
         name = after.get("loadBalancerClass")
         if name != before.get("loadBalancerClass"):
             shown = None if name is None else TypedString(name)
-            errors.append(invalid("spec.loadBalancerClass", shown, "may not change once set"))
+            errors.append(invalid("spec.loadBalancerClass", shown, _FIXED))
     errors += _balancer_class_errors(after)
     same_port = after.get("healthCheckNodePort") == before.get("healthCheckNodePort")
     if needs_health_check(after) and needs_health_check(before) and not same_port:
