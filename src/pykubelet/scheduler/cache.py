@@ -220,7 +220,6 @@ def new_pod_info(pod: Pod) -> PodInfo:
 
 
 def pod_priority(pod: Pod) -> int:
-    """The priority of a pod; 0 if it has none."""
     return pod.spec.priority or 0
 
 

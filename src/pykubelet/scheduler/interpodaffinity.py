@@ -37,7 +37,6 @@ class AffinityDomains:
 
 
 def affinity_domains_of(pod_info: PodInfo, cache: SchedulerCache) -> AffinityDomains:
-    """Computes the domains from the pods in the cache."""
     pod, labels = pod_info.pod, cache.namespace_labels(pod_info.pod)
     existing_anti_affinity = {
         domain

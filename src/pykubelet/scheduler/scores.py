@@ -35,7 +35,6 @@ WEIGHTS = {
 
 
 def prioritize_nodes(pod_info: PodInfo, feasible: Sequence[NodeInfo], cache: SchedulerCache) -> list[int]:
-    """The weighted score of each feasible node, in order."""
     plugin_scores: Mapping[str, Sequence[int]] = {
         "taints": _scaled([_repelling_taints(pod_info.pod, node_info) for node_info in feasible], is_reversed=True),
         "node affinity": _scaled([_node_preference(pod_info.pod, node_info) for node_info in feasible]),
@@ -62,7 +61,6 @@ def select_host(pod_info: PodInfo, feasible: Sequence[NodeInfo], cache: Schedule
 
 
 def least_allocated(pod_info: PodInfo, node_info: NodeInfo) -> int:
-    """Scores the share of resources left free."""
     found = []
     for name in _COMPARED:
         total = node_info.allocatable.get(name, 0)

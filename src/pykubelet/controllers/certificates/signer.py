@@ -113,10 +113,7 @@ def sign_certificate(
     seconds: int | None = None,
     longest: timedelta = LIFE,
 ) -> bytes:
-    """Returns the signed certificate as PEM.
-
-    It is valid for the requested time, limited by `longest` and by the authority's own expiry.
-    """
+    """Returns the certificate as PEM, valid as long as requested within `longest` and the authority's expiry."""
     last = authority.certificate.not_valid_after_utc
     if now >= last:
         raise AuthorityExpired(f"the signer has expired: NotAfter={last}")

@@ -68,10 +68,7 @@ class StartDecision(Enum):
 
 
 def schedule_state(cron: CronJob, schedule: Schedule, now: datetime, local: tzinfo = UTC) -> ScheduleState:
-    """The start that is due now; NeverDueError if the schedule has none.
-
-    Starts past their deadline are skipped silently, as upstream does.
-    """
+    """The start that is due; starts past their deadline are skipped. NeverDueError if the schedule has none."""
     since = _since(cron)
     if (deadline := cron.spec.starting_deadline_seconds) is not None:
         since = max(since, now - timedelta(seconds=min(deadline, _LONGEST_SECONDS)))

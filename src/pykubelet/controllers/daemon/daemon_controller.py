@@ -282,7 +282,6 @@ class DaemonSetEventHandlers:
             self._enqueue_selecting(revision)
 
     def revision_updated(self, old: ControllerRevision, new: ControllerRevision) -> None:
-        """Enqueues the sets concerned."""
         if old.metadata.resource_version != new.metadata.resource_version:
             self._enqueue_changed(old, new)
 

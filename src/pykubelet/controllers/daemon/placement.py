@@ -83,7 +83,6 @@ class NodePlan:
 
 
 def revision_of(daemon_set: DaemonSet, template_hash: str) -> DaemonPodRevision:
-    """The revision of the set's current template."""
     number = parse_int64(daemon_set.metadata.annotations.get(_GENERATION_ANNOTATION, ""))
     return DaemonPodRevision(template_hash, None if number is None else str(number))
 

@@ -122,12 +122,10 @@ class FailedPodBackoff:
         return len(self._delays)
 
     def delay_seconds(self, key: str) -> float:
-        """The current delay; 0 if there is none."""
         found = self._delays.get(key)
         return found.seconds if found is not None else 0.0
 
     def is_waiting(self, key: str, now_seconds: float) -> bool:
-        """Whether the delay has not expired yet."""
         found = self._delays.get(key)
         return found is not None and now_seconds - found.since < found.seconds
 

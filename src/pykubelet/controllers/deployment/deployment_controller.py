@@ -123,10 +123,7 @@ class DeploymentController(KeyedController):
         self._enqueue_owner(replica_set)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """Enqueues the pod's Deployment if its strategy is Recreate.
-
-        It waits for the last old pod to go, which no change of a ReplicaSet reports.
-        """
+        """Enqueues a Recreate Deployment, which waits for its last old pod: no ReplicaSet reports that."""
         replica_set = self._sets.resolve(pod.metadata.namespace, controller_of(pod))
         deployment = self._manager(replica_set) if replica_set is not None else None
         if deployment is not None and deployment.spec.strategy.type == RECREATE:

@@ -42,12 +42,10 @@ def deployment_condition(status: DeploymentStatus, kind: str) -> DeploymentCondi
 
 
 def progressing_condition(status: str, reason: str, message: str, now: datetime) -> DeploymentCondition:
-    """A Progressing condition with its times set to now."""
     return new_deployment_condition(PROGRESSING, status, reason, message, now)
 
 
 def new_deployment_condition(kind: str, status: str, reason: str, message: str, now: datetime) -> DeploymentCondition:
-    """A condition with its times set to now."""
     at = format_time(now)
     return DeploymentCondition(
         type=kind, status=status, reason=reason, message=message, last_update_time=at, last_transition_time=at
@@ -75,10 +73,7 @@ def without_condition(status: DeploymentStatus, kind: str) -> DeploymentStatus:
 
 
 def with_pause(deployment: Deployment, now: datetime) -> DeploymentStatus:
-    """Records pausing or resuming in the Progressing condition.
-
-    Time spent paused does not count towards the deadline.
-    """
+    """Records pausing or resuming in the Progressing condition; paused time is not part of the deadline."""
     status = deployment.status
     present = deployment_condition(status, PROGRESSING)
     reason = present.reason if present is not None else ""

@@ -68,10 +68,7 @@ def max_replicas(deployment: Deployment) -> int:
 
 
 def _bounds(deployment: Deployment) -> tuple[int, int]:
-    """Max surge and max unavailable (upstream: ResolveFenceposts).
-
-    At least one of them is above zero, or a rollout could never proceed.
-    """
+    """Max surge and max unavailable (ResolveFenceposts), one of them above zero so that a rollout proceeds."""
     if deployment.spec.strategy.type != ROLLING_UPDATE:
         return 0, 0
     rolling, desired = (
@@ -148,7 +145,6 @@ def revision_of(replica_set: ReplicaSet) -> int:
 
 
 def next_revision(old: Iterable[ReplicaSet]) -> int:
-    """The revision after those of the old sets."""
     return max((0, *(revision_of(one) for one in old))) + 1
 
 

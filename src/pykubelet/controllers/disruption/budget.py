@@ -65,10 +65,7 @@ class ScaleFinder:
         self._kinds: dict[tuple[str, str], Resource] = {}
 
     async def of(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
-        """UID and desired replicas of the owner's controlling object; None if it is gone.
-
-        NoScaleError if it has no scale.
-        """
+        """UID and replicas of the owner's controlling object; None if it is gone, NoScaleError if it has no scale."""
         group = owner.api_version.rpartition("/")[0]
         if owner.kind == "ReplicaSet" and group in _SET_GROUPS:
             found = self._of_replica_set(namespace, owner)
@@ -116,10 +113,7 @@ def needs_scale(spec: PodDisruptionBudgetSpec) -> bool:
 
 
 def expectation(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> tuple[int, int]:
-    """The expected and the desired healthy pods, from the existing pods and the owners' scale.
-
-    ValueError if the budget's number is invalid.
-    """
+    """The expected and the desired healthy pods; ValueError if the budget's number is invalid."""
     if spec.max_unavailable is not None:
         return scale, max(0, scale - scaled_int_or_percent(spec.max_unavailable, scale, round_up=True))
     if isinstance(spec.min_available, str):

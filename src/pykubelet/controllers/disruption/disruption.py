@@ -253,7 +253,6 @@ def seconds_until_stale(pod: Pod, now: datetime) -> float | None:
 
 
 def disruption_target_removal_patch(pod: Pod, now: datetime) -> Document:
-    """The status patch that sets DisruptionTarget to False."""
     condition = {
         "type": CONDITION,
         "status": "False",

@@ -168,7 +168,6 @@ def endpoints_patch(old: Endpoints, new: Endpoints) -> Document | None:
 
 
 def subsets_for(service: Service, pods: Iterable[Pod]) -> tuple[EndpointSubset, ...]:
-    """The addresses of the pods, grouped by ports."""
     by_port: dict[EndpointPort | None, dict[Hashable, _Row]] = {}
     for pod in pods:
         address = _address(service, pod)

@@ -226,7 +226,6 @@ def merge_map(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str |
 
 
 def _hints(endpoint: Endpoint, distribution: str | None) -> EndpointHints | None:
-    """The topology hints by the service's traffic distribution."""
     if distribution not in _CLOSE:
         return None
     zones = (ForZone(name=endpoint.zone),) if endpoint.zone else ()
@@ -268,7 +267,6 @@ def _ports_key(ports: Iterable[EndpointPort]) -> Hashable:
 
 
 def _endpoint_key(endpoint: Endpoint) -> Hashable:
-    """The identity of an endpoint, independent of its state."""
     target = endpoint.target_ref
     name = (target.namespace, target.name) if target is not None else ("", "")
     return (tuple(sorted(endpoint.addresses)), endpoint.hostname or "", name)

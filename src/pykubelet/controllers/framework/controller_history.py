@@ -153,12 +153,10 @@ def new_revision(
 
 
 def sorted_revisions(revisions: Iterable[ControllerRevision]) -> tuple[ControllerRevision, ...]:
-    """Sorts revisions by number, then age, then name."""
     return tuple(sorted(revisions, key=lambda revision: (revision.revision, *age_key(revision))))
 
 
 def next_number(revisions: Iterable[ControllerRevision]) -> int:
-    """The number after the highest of these."""
     return max((revision.revision for revision in revisions), default=0) + 1
 
 
@@ -194,10 +192,7 @@ def restored_template(revision: ControllerRevision, template: PodTemplateSpec) -
 def surplus_revisions(
     old: Sequence[ControllerRevision], limit: int, is_live: Callable[[ControllerRevision], bool], *, count_live: bool
 ) -> tuple[ControllerRevision, ...]:
-    """The oldest revisions above the limit that no pod uses. `old` is sorted.
-
-    `count_live`: revisions in use count towards the limit too.
-    """
+    """The oldest unused revisions above the limit; with `count_live`, used ones count towards it. `old` is sorted."""
     dead = [revision for revision in old if not is_live(revision)]
     excess = (len(old) if count_live else len(dead)) - limit
     return tuple(dead[: max(0, excess)]) if limit >= 0 else ()

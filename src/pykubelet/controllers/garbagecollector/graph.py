@@ -70,7 +70,6 @@ class GraphNode:
             self.recount(node, +1)
 
     def drop_blocker(self, node: "GraphNode") -> bool:
-        """Removes a blocker; returns whether there was one."""
         if self.blockers.pop(node.identity.uid, None) is None:
             return False
         self.recount(node, -1)

@@ -149,7 +149,6 @@ class ObjectOperations:
 
 
 def whole_release_patch(latest: PartialMeta, owner_uids: Collection[str]) -> Document:
-    """The merge patch that removes owners from an object."""
     return _whole(latest, (owner for owner in latest.owner_references if owner.uid not in owner_uids))
 
 
@@ -182,7 +181,6 @@ def _version(latest: PartialMeta) -> Document:
 
 
 def owner_state(owner: PartialMeta | None) -> OwnerState:
-    """The state of an owner; None means it does not exist."""
     if owner is None:
         return OwnerState.DANGLING
     waits = owner.deletion_timestamp is not None and FOREGROUND_FINALIZER in owner.finalizers

@@ -261,10 +261,7 @@ class JobEventHandlers:
         self.queue.add(key_of(job))
 
     def job_updated(self, old: Job, new: Job) -> None:
-        """Enqueues the job, immediately if its spec has changed.
-
-        A different UID means that another job has taken its name.
-        """
+        """Enqueues the job; a different UID means that another job has taken its name."""
         if old.metadata.uid != new.metadata.uid:
             self.job_deleted(old)
             self._job_pods.forget(key_of(old))

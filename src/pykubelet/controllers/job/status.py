@@ -177,10 +177,7 @@ def _count(pod: Pod, annotation: str) -> int:
 
 
 def count_job_pods(job: Job, pods: Sequence[Pod], released: frozenset[str] = frozenset()) -> JobPodCounts:
-    """Counts the pods of a job.
-
-    `released` are UIDs whose finalizer is removed although the informer may still show it.
-    """
+    """Counts the pods; `released` are UIDs whose finalizer is removed even if the informer still shows it."""
     uncounted = uncounted_of(job)
     noted_succeeded, noted_failed = frozenset(uncounted.succeeded), frozenset(uncounted.failed)
     tracked = tuple(pod for pod in pods if has_tracking_finalizer(pod) and pod.metadata.uid not in released)
@@ -210,7 +207,6 @@ def count_job_pods(job: Job, pods: Sequence[Pod], released: frozenset[str] = fro
 
 
 def new_condition(type: str, status: str, reason: str, message: str, now: datetime) -> JobCondition:
-    """A condition with its times set to now."""
     at = format_time(now)
     return JobCondition(
         type=type, status=status, reason=reason, message=message, last_probe_time=at, last_transition_time=at
@@ -222,16 +218,12 @@ def find_condition(conditions: Iterable[JobCondition], type: str) -> JobConditio
 
 
 def true_condition(conditions: Iterable[JobCondition], type: str) -> JobCondition | None:
-    """The condition of this type, if its status is True."""
     found = find_condition(conditions, type)
     return found if found is not None and found.status == "True" else None
 
 
 def with_condition(conditions: tuple[JobCondition, ...], wanted: JobCondition) -> tuple[JobCondition, ...]:
-    """Sets a condition; returns the same tuple if nothing changes.
-
-    A missing condition is not added with status False.
-    """
+    """Sets a condition, but adds none with status False; returns the same tuple if nothing changes."""
     old = find_condition(conditions, wanted.type)
     if old is None:
         return conditions if wanted.status == "False" else (*conditions, wanted)
@@ -250,7 +242,6 @@ def is_finished(job: Job) -> bool:
 
 
 def terminal_condition(ending: JobCondition, now: datetime) -> JobCondition:
-    """The terminal condition that follows an interim one."""
     final = COMPLETE if ending.type == SUCCESS_CRITERIA_MET else FAILED
     return new_condition(final, "True", ending.reason, ending.message, now)
 

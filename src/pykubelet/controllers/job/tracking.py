@@ -62,7 +62,6 @@ class OrphanPodReleaser(KeyedController):
         self.queue = WorkQueue(_RETRY)
 
     def enqueue(self, pod: Pod) -> None:
-        """Enqueues a pod that may have lost its job."""
         if has_tracking_finalizer(pod):
             self.queue.add(pod_label(pod))
 

@@ -262,10 +262,7 @@ class FailureReporter:
 
 
 def make_plan(found: FoundManifests[ManifestDocument], present: Iterable[AppliedObject], kinds: Kinds) -> ManifestPlan:
-    """Plans a pass from the files, the applied objects and the served kinds.
-
-    It keeps no state, so that failures are simply planned again.
-    """
+    """Plans a pass from files, applied objects and served kinds. Stateless: failures are planned again."""
     before = {each.identity: each for each in present}
     documents = resolve_kinds(found, kinds)
     owners = {str(identity): each.mark.file for identity, each in before.items()}

@@ -71,7 +71,6 @@ def is_ready(node: Node) -> bool:
 
 
 def observe(old: NodeHealthData | None, node: Node, lease: Lease | None, *, now: datetime, at: float) -> NodeHealthData:
-    """Updates the health data with the node's current state."""
     ready = ready_of(node)
     # The condition may lack a heartbeat time; the kubelet has posted a status nevertheless.
     heartbeat = None if ready is None else ready.last_heartbeat_time or ""

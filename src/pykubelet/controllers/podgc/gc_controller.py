@@ -126,7 +126,6 @@ def surplus_terminated_pods(terminated: Collection[Pod], threshold: int) -> Sequ
 
 
 def pods_on_out_of_service_nodes(terminating: Iterable[Pod], nodes: Mapping[str, Node]) -> Sequence[Pod]:
-    """Pods being deleted on nodes with the out-of-service taint."""
     return _in_order(pod for pod in terminating if _is_out_of_service(nodes.get(pod.spec.node_name)))
 
 

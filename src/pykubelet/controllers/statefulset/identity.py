@@ -113,7 +113,6 @@ def correction(stateful_set: StatefulSet, pod: Pod) -> Document | None:
 
 
 def has_storage(stateful_set: StatefulSet, pod: Pod) -> bool:
-    """Whether the pod uses its own claims."""
     ordinal = ordinal_of(pod.metadata.name)
     sources = {volume.name: volume.persistent_volume_claim for volume in pod.spec.volumes}
     for template in stateful_set.spec.volume_claim_templates:
@@ -124,7 +123,6 @@ def has_storage(stateful_set: StatefulSet, pod: Pod) -> bool:
 
 
 def claims_of(stateful_set: StatefulSet, pod: Pod) -> tuple[PersistentVolumeClaim, ...]:
-    """The claims that a pod of the set should have."""
     ordinal = ordinal_of(pod.metadata.name)
     if ordinal is None:
         return ()

@@ -296,10 +296,7 @@ class StatefulSetHistory(ControllerRevisions[StatefulSet]):
 def compute_status(
     stateful_set: StatefulSet, pods: Sequence[Pod], current: str, update: str, now: datetime, *, is_update: bool = False
 ) -> StatefulSetStatus:
-    """The status with these pods and revision names.
-
-    `is_update`: one more pod is about to be replaced.
-    """
+    """The status with these pods and revisions; `is_update`: one more pod is about to be replaced."""
     ready = [pod for pod in pods if is_running_and_ready(pod)]
     staying = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     revisions = [pod.metadata.labels.get(REVISION_LABEL, "") for pod in staying]
