@@ -21,7 +21,7 @@ def expand(text: str, value_of: MappingFunc) -> str:
 
 
 def mapping_func_for(*variables: Mapping[str, str]) -> MappingFunc:
-    """Returns a function that looks a name up in several maps, in order."""
+    """A function that finds a name in several maps, in order."""
 
     def value_of(name: str) -> str:
         return next((known[name] for known in variables if name in known), f"$({name})")

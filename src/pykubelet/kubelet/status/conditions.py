@@ -78,7 +78,7 @@ def containers_ready(pod: Pod, old: PodStatus | None, statuses: Statuses, phase:
 def pod_ready(
     pod: Pod, old: PodStatus | None, conditions: Iterable[PodCondition], statuses: Statuses, phase: str
 ) -> PodCondition:
-    """Ready: True if the containers are ready and every readiness gate, looked up in `conditions`, is True."""
+    """Ready: True if the containers are ready and every readiness gate in `conditions` is True."""
     ready = containers_ready(pod, old, statuses, phase)
     if ready.status != "True":
         return _condition(pod, old, "Ready", status=ready.status, reason=ready.reason, message=ready.message)
