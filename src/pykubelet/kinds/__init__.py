@@ -1,1 +1,1 @@
-"""The API kinds: names, defaults, validation, update rules, warnings and table columns of each, as pure functions."""
+"""The API kinds: names, defaults, validation, update rules, warnings and columns, as pure functions."""

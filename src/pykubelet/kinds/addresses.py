@@ -1,4 +1,4 @@
-"""IP addresses and CIDR blocks in objects: validation of endpoint addresses, and warnings about unusual spellings.
+"""IP addresses and CIDR blocks: validation of endpoint addresses, warnings about unusual spellings.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go,
 staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go, pkg/apis/core/validation/validation.go

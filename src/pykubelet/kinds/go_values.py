@@ -1,4 +1,4 @@
-"""Values as Go prints them: bad values in validation errors, diffs of objects, cells and field selectors.
+"""Values as Go prints them, in validation errors, diffs of objects, table cells and field selectors.
 
 Validation errors show the API server's internal types, which have Go's field names and write every field; documents
 have wire names and omit empty fields. `internal_form` translates with the table `generated/internal_types.json`, which

@@ -1,4 +1,4 @@
-"""Validation of metadata, on create and on update, and of values that many kinds share: selectors, signer names.
+"""Validation of metadata on create and update, and of shared values: selectors, signer names.
 
 Errors are in the API server's order.
 

@@ -1,4 +1,4 @@
-"""PodTemplate, and what all kinds with a pod template share: defaults, validation, selectors, warnings.
+"""PodTemplate, and what kinds with a pod template share: defaults, validation, selectors, warnings.
 
 Upstream: pkg/registry/core/podtemplate/strategy.go, pkg/apis/core/validation/validation.go,
 pkg/apis/apps/validation/validation.go, pkg/apis/core/v1/defaults.go, pkg/api/pod/util.go

@@ -1,4 +1,4 @@
-"""Validation of security contexts, seccomp and AppArmor profiles, and of fields of one operating system.
+"""Validation of security contexts, seccomp and AppArmor profiles, and operating system fields.
 
 Upstream: pkg/apis/core/validation/validation.go, staging/src/k8s.io/component-helpers/node/util/sysctl/namespace.go,
 pkg/api/pod/util.go

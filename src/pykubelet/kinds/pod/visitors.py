@@ -1,4 +1,4 @@
-"""Visits parts of a pod: its containers, and the API objects it refers to, which static pods may not use.
+"""Visits the containers of a pod and the API objects it refers to, which static pods may not use.
 
 Upstream: pkg/api/pod/util.go, pkg/apis/core/pods/helpers.go
 """

@@ -214,9 +214,11 @@ class PodManager:
         return self._pods_by_uid.get(uid)
 
     def pod_by_name(self, namespace: str, name: str) -> Pod | None:
+        """Finds a pod that is not a mirror by namespace and name."""
         return self.pod_by_full_name(full_name(name, namespace))
 
     def pod_by_full_name(self, pod_full_name: str) -> Pod | None:
+        """Finds a pod that is not a mirror by its full name, `name_namespace`."""
         return self._pods_by_full_name.get(pod_full_name)
 
     def pod_by_mirror_pod(self, mirror_pod: Pod) -> Pod | None:

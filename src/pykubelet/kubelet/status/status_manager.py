@@ -309,6 +309,7 @@ class StatusManager:
         self._accept(pod, status, force=False, finished=False)
 
     def set_container_startup(self, uid: PodUid, container_id: str, *, started: bool) -> None:
+        """Records the result of a container's startup probe in the pod's status."""
         found = self._find_container(uid, container_id)
         if found is None or found[2].started == started:
             return
