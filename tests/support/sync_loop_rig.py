@@ -72,8 +72,8 @@ class Outside:
     def all_sources_ready(self) -> bool:
         return not self.unready
 
-    def prune(self, uid: PodUid, container_id: str) -> None:
-        self.pruned.append((uid, container_id))
+    def prune(self, uid: PodUid) -> None:
+        self.pruned.append((uid, "dead"))
 
     def remove_all(self, uid: PodUid) -> None:
         self.pruned.append((uid, "all"))

@@ -220,9 +220,9 @@ async def test_mirror_has_its_static_pod_synced(lab: LoopLab) -> None:
     ("changes", "syncs", "pruned"),
     [
         ([PodLifecycleEventType.STARTED], 1, []),
-        ([PodLifecycleEventType.DIED], 1, [(UID, "c1")]),
+        ([PodLifecycleEventType.DIED], 1, [(UID, "dead")]),
         ([PodLifecycleEventType.REMOVED], 0, []),
-        ([PodLifecycleEventType.DIED, PodLifecycleEventType.REMOVED], 1, [(UID, "c1")]),
+        ([PodLifecycleEventType.DIED, PodLifecycleEventType.REMOVED], 1, [(UID, "dead")]),
     ],
 )
 async def test_runtime_change_has_a_known_pod_synced(

@@ -108,7 +108,7 @@ def test_node_without_its_api_server_stops_cleanly(tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text(json.dumps(config))
     node = NodeProcess(tmp_path, "--runtime", "sim", "--kubeconfig", str(tmp_path / "kubeconfig"))
     node.launch()
-    assert node.has_said("unable to register node")
+    assert node.has_said("node not registered")
     assert node.stop() == 0
     assert "Traceback" not in "".join(node.lines)
 
