@@ -1,20 +1,15 @@
 """The tours in docs/ name real places: each file exists, and each function or class it is said to hold is there."""
 
 import ast
-import re
 from pathlib import Path
 
 import pytest
 
+from markdown_blocks import read_places
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/pykubelet"
 TOURS = sorted((ROOT / "docs").glob("path-of-a-*.md"))
-# `kubelet/kubelet.py` names a file; `kubelet/kubelet.py: Kubelet.run` or `...: run` a place in it.
-_PLACE = re.compile(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)(?:: ([A-Za-z_.0-9]+))?`")
-
-
-def places(tour: Path) -> list[tuple[str, str]]:
-    return _PLACE.findall(tour.read_text())
 
 
 def names_in(path: Path) -> set[str]:
@@ -33,8 +28,9 @@ def names_in(path: Path) -> set[str]:
 @pytest.mark.parametrize("tour", TOURS, ids=lambda tour: tour.name)
 def test_tour_names_real_places(tour: Path) -> None:
     """A file that moved or a function that was renamed makes the tour wrong, and this test fail."""
-    assert places(tour), "a tour names files"
-    for file, name in places(tour):
+    places = read_places(tour.read_text())
+    assert places, "a tour names files"
+    for file, name in places:
         path = next((root / file for root in (SOURCE, ROOT) if (root / file).exists()), None)
         assert path is not None, file
         assert not name or name in names_in(path), f"{file}: {name}"

@@ -3,17 +3,25 @@
 With --traced it adds how many modules run on the way of a change; with --check it fails where a limit does not hold.
 """
 
-import ast
 import json
 import statistics
 import sys
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src/pykubelet"
-ONE_FILE_EACH = {"kinds", "cli"}  # one file per kind, one per command
+sys.path.insert(0, str(ROOT / "tests/support"))
+
+from house_rules import (  # noqa: E402  the rules live beside the tests
+    MAX_FILE_LINES,
+    UNBOUNDED_FOLDERS,
+    Source,
+    folder_counts,
+    imports,
+    is_protocol,
+    short_docstrings,
+)
 
 # What must hold from now on. Totals grow with features; these ratios must not fall.
 LIMITS = {
@@ -28,81 +36,49 @@ LIMITS = {
 }
 
 
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-def module_name(path: Path) -> str:
-    return ".".join(("pykubelet", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
-
-
-def source_files() -> list[Path]:
+def sources() -> list[Source]:
     """Modules written by hand; package docstrings count as no module."""
-    return sorted(p for p in SOURCE.rglob("*.py") if "generated" not in p.parts and p.name != "__init__.py")
+    paths = sorted(p for p in SOURCE.rglob("*.py") if "generated" not in p.parts and p.name != "__init__.py")
+    return [Source(str(path.relative_to(SOURCE)), path.read_text()) for path in paths]
 
 
-def imported_modules(path: Path, known: set[str]) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= names & known or {node.module}
-    return found & known
-
-
-def is_protocol(node: ast.ClassDef) -> bool:
-    return any(ast.unparse(base).partition("[")[0] in {"Protocol", "typing.Protocol"} for base in node.bases)
-
-
-def short_docstrings(path: Path) -> list[str]:
-    """Docstrings of at most three words: they repeat the name or say nothing."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    texts = [ast.get_docstring(node) for node in ast.walk(tree_of(path)) if isinstance(node, documented)]
-    return [text for text in texts if text and len(text.split()) <= 3]
-
-
-def one_importer_siblings(files: list[Path]) -> list[str]:
+def one_importer_siblings(modules: list[Source]) -> list[str]:
     """Modules that one module of their own folder imports and nothing else, where both fit into one file.
 
     A kind that only the registry imports, or a command that only `main` names, has its own file by design.
     """
-    paths = {module_name(path): path for path in files}
-    importers: dict[str, set[str]] = {name: set() for name in paths}
-    for name, path in paths.items():
-        for other in imported_modules(path, set(paths)) - {name}:
-            importers[other].add(name)
-    lines = {name: path.read_text().count("\n") for name, path in paths.items()}
+    by_name = {source.name: source for source in modules}
+    importers: dict[str, list[Source]] = {name: [] for name in by_name}
+    for source in modules:
+        for other in imports(source, set(by_name)):
+            importers[other].append(source)
     return [
         name
-        for name, users in importers.items()
-        if len(users) == 1
-        and paths[name].parent.name not in ONE_FILE_EACH
-        and (user := next(iter(users))).rpartition(".")[0] == name.rpartition(".")[0]
-        and lines[name] + lines[user] <= 500
+        for name, source in by_name.items()
+        if len(importers[name]) == 1
+        and source.folder not in UNBOUNDED_FOLDERS
+        and source.folder == importers[name][0].folder
+        and source.lines + importers[name][0].lines <= MAX_FILE_LINES
     ]
 
 
 def metrics() -> dict[str, float]:
-    files = source_files()
-    lines = [path.read_text().count("\n") for path in files]
-    classes = [node for path in files for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
-    folders = Counter(path.parent for path in files if path.parent.name not in ONE_FILE_EACH)
-    protocols = sum(is_protocol(node) for node in classes)
-    siblings = one_importer_siblings(files)
+    modules = sources()
+    lines = [source.lines for source in modules]
+    classes = [node for source in modules for node in source.classes]
+    protocols = sum(map(is_protocol, classes))
+    siblings = one_importer_siblings(modules)
     return {
-        "modules": len(files),
+        "modules": len(modules),
         "median_lines": statistics.median(lines),
         "lines": sum(lines),
         "protocols": protocols,
-        "protocols_per_module": round(protocols / len(files), 3),
+        "protocols_per_module": round(protocols / len(modules), 3),
         "class_names_used_twice": sum(n > 1 for n in Counter(node.name for node in classes).values()),
-        "short_docstrings": sum(len(short_docstrings(path)) for path in files),
-        "biggest_folder": max(folders.values()),
+        "short_docstrings": sum(len(short_docstrings(source)) for source in modules),
+        "biggest_folder": max(folder_counts(modules).values()),
         "one_importer_siblings": len(siblings),
-        "one_importer_siblings_per_module": round(len(siblings) / len(files), 3),
+        "one_importer_siblings_per_module": round(len(siblings) / len(modules), 3),
     }
 
 

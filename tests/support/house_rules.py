@@ -51,6 +51,14 @@ class Source:
         return "pykubelet." + self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
     @property
+    def folder(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
+
+    @property
     def functions(self) -> Iterator[_FUNCTION]:
         return (node for node in ast.walk(self.tree) if isinstance(node, _FUNCTION))
 
@@ -79,9 +87,8 @@ def methods(node: ast.ClassDef) -> list[_FUNCTION]:
 def module_problems(source: Source) -> list[str]:
     """A module is small, has no vague name, and its docstring's first line says what it is."""
     found = []
-    lines = source.text.count("\n")
-    if lines > MAX_FILE_LINES:
-        found.append(f"{lines} lines; at most {MAX_FILE_LINES}")
+    if source.lines > MAX_FILE_LINES:
+        found.append(f"{source.lines} lines; at most {MAX_FILE_LINES}")
     if vague := BANNED_NAMES & set(source.path.removesuffix(".py").split("/")):
         found.append(f"is called {vague}")
     summary = (ast.get_docstring(source.tree) or "").partition("\n")[0]
@@ -111,11 +118,14 @@ def size_problems(source: Source) -> list[str]:
     return found
 
 
+def short_docstrings(source: Source) -> list[str]:
+    """Docstrings of at most three words, which repeat the name or say nothing."""
+    return [text for text in source.docstrings if len(text.split()) < MIN_DOCSTRING_WORDS]
+
+
 def prose_problems(source: Source) -> list[str]:
     """No docstring of three words or fewer, and none of the words of the old dialect in docstrings and comments."""
-    found = [
-        f"docstring says nothing: {text!r}" for text in source.docstrings if len(text.split()) < MIN_DOCSTRING_WORDS
-    ]
+    found = [f"docstring says nothing: {text!r}" for text in short_docstrings(source)]
     comments = re.findall(r"(?:^|  )#[ :](.*)$", source.text, re.MULTILINE)
     for text in (*source.docstrings, *comments):
         found += [f"{word.group()!r} in: {text.strip().splitlines()[0]}" for word in OLD_WORDS.finditer(text)]
@@ -189,14 +199,18 @@ def cycles(sources: Sequence[Source]) -> list[str]:
     return found
 
 
+def folder_counts(sources: Sequence[Source]) -> Counter[str]:
+    """The number of modules in each folder, but those with one file per kind or per command."""
+    modules = [source for source in sources if not source.path.endswith("__init__.py")]
+    return Counter(source.folder for source in modules if source.folder not in UNBOUNDED_FOLDERS)
+
+
 def crowded_folders(sources: Sequence[Source]) -> list[str]:
     """A folder holds at most 20 modules, unless it has one file per kind or per command."""
-    modules = [source.path for source in sources if not source.path.endswith("__init__.py")]
-    counts = Counter(path.rpartition("/")[0] for path in modules)
     return [
         f"{folder} has {count} modules; at most {MAX_MODULES_IN_FOLDER}"
-        for folder, count in counts.items()
-        if count > MAX_MODULES_IN_FOLDER and folder not in UNBOUNDED_FOLDERS
+        for folder, count in folder_counts(sources).items()
+        if count > MAX_MODULES_IN_FOLDER
     ]
 
 

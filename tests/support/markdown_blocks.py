@@ -1,4 +1,4 @@
-"""Parses the fenced code blocks of a Markdown text and their annotations."""
+"""Parses the fenced code blocks of a Markdown text, their annotations, and the places in the code that it names."""
 
 import re
 import shlex
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from textwrap import dedent
 
 _FENCE = re.compile(r"( *)```(.*)")
+# `kubelet/kubelet.py` names a file; `kubelet/kubelet.py: Kubelet.run` or `...: run` a place in it.
+_PLACE = re.compile(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py)(?:: ([A-Za-z_.0-9]+))?`")
 _COMMAND = re.compile(r"\s*(\$ |sudo |scripts/|pykubelet |kubectl |export |curl |pip |python3? |git )")
 
 
@@ -39,6 +41,11 @@ class Exchange:
         shown = re.sub(r"[ \t]+", " ", self.answer.strip())
         pattern = ".*".join(map(re.escape, shown.split("...")))
         return re.fullmatch(pattern, re.sub(r"[ \t]+", " ", said.strip()), re.DOTALL) is not None
+
+
+def read_places(text: str) -> list[tuple[str, str]]:
+    """The files that a text names, each with the function or class in it, or an empty string."""
+    return _PLACE.findall(text)
 
 
 def read_blocks(text: str) -> tuple[Block, ...]:

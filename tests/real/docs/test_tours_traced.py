@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from markdown_blocks import read_places
+
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tools"))
 
@@ -13,12 +15,11 @@ from trace_path import PATHS  # noqa: E402  a tool, not a package
 
 TOURS = {"path-of-a-pod.md": "static-pod", "path-of-a-request.md": "patch", "path-of-a-deployment.md": "deployment"}
 _STEP = re.compile(r"^\d+\. .*?(?=^\d+\. |^\S(?!\d*\. )|\Z)", re.MULTILINE | re.DOTALL)
-_PLACE = re.compile(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.py): ([A-Za-z_.0-9]+)`")
 
 
 def steps(text: str) -> list[list[tuple[str, str]]]:
     """The places that each numbered step names."""
-    return [_PLACE.findall(step) for step in _STEP.findall(text)]
+    return [[place for place in read_places(step) if place[1]] for step in _STEP.findall(text)]
 
 
 @pytest.mark.timeout(120)
