@@ -44,7 +44,8 @@ def _pods(*containers: str) -> list[RuntimePod]:
 def _removed(
     containers: Iterable[str], policy: GcPolicy = POLICY, is_gone: Callable[[PodUid], bool] = _never
 ) -> set[str]:
-    return {one.container_id for one in containers_to_remove(_pods(*containers), policy, NOW, is_gone=is_gone)}
+    removals = containers_to_remove(_pods(*containers), policy, NOW, is_gone=is_gone, is_reported=lambda _: True)
+    return {one.container_id for one in removals}
 
 
 def _policy(per: int, total: int) -> GcPolicy:
@@ -79,7 +80,9 @@ def test_dead_containers_beyond_the_policy_go(
 
 @pytest.mark.case("6.24-45 unknown state: stopped before it is removed")
 def test_container_of_unknown_state_is_stopped_first() -> None:
-    removals = containers_to_remove(_pods("a/1", "a/0?"), _policy(0, -1), NOW, is_gone=_never)
+    removals = containers_to_remove(
+        _pods("a/1", "a/0?"), _policy(0, -1), NOW, is_gone=_never, is_reported=lambda _: True
+    )
     assert [(one.container_id, one.stop_first) for one in removals] == [("a/0?", True), ("a/1", False)]
 
 

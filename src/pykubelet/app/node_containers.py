@@ -19,7 +19,6 @@ from pykubelet.kubelet.kuberuntime.termination import ContainerKiller, Terminati
 from pykubelet.kubelet.logs.container_log_manager import ContainerLogManager, LogRotatePolicy
 from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects, RuntimeClasses
 from pykubelet.kubelet.pod_startup_latency_tracker import PodStartupLatencyTracker
-from pykubelet.kubelet.pod_workers.pod_workers import PodRemoval
 from pykubelet.kubelet.token.token_manager import TokenManager
 from pykubelet.kubelet.types import ProbeType
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
@@ -58,7 +57,7 @@ def node_containers(
         clock=clock,
     )
     probe_results = ProbeResults(**{kind.value: pods.probes.passed(kind) for kind in ProbeType})
-    gc = _garbage(deps, remover, pods.removal)
+    gc = _garbage(deps, remover, pods)
     deletor = PodContainerDeletor(runtime=runtime, gc=gc, is_gone=pods.removal.should_pod_content_be_removed)
     image_gc = _image_garbage(deps)
     runners |= {"dead containers": with_ready_event(deletor.run), "container garbage": with_ready_event(gc.run)}
@@ -89,12 +88,12 @@ def _images(deps: NodeDependencies, latency: PodStartupLatencyTracker) -> tuple[
     return puller, {"images": with_ready_event(puller.run)}
 
 
-def _garbage(deps: NodeDependencies, remover: ContainerRemover, removal: PodRemoval) -> ContainerGc:
+def _garbage(deps: NodeDependencies, remover: ContainerRemover, pods: NodePods) -> ContainerGc:
     return ContainerGc(
         runtime=deps.runtime.runtime,
         remover=remover,
-        logs=deps.logs,
-        states=removal,
+        states=pods.removal,
+        is_reported=pods.statuses.is_reported,
         events=deps.recorder,
         node=deps.reference,
         clock=deps.clock,

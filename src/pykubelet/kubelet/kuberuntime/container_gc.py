@@ -1,8 +1,8 @@
 """Removes dead containers, sandboxes and the logs of pods that are gone.
 
 `ContainerGc` collects once a minute; `PodContainerDeletor` removes the containers of a deleted or evicted pod as soon as
-the last one has ended. Dead containers are kept for their logs and exit codes, a few for each container name. Pod workers
-remove the surplus containers of pods that stay, after they have reported them.
+the last one has ended. Dead containers are kept for their logs and exit codes, a few for each container name; until the
+API has a pod's newest status, also those that this status shows. So no exit code is lost if the node is killed.
 
 Upstream: pkg/kubelet/kuberuntime/kuberuntime_gc.go, pkg/kubelet/pod_container_deletor.go,
 pkg/kubelet/container/container_gc.go
@@ -32,8 +32,13 @@ CONTAINER_GC_PERIOD_SECONDS = 60.0
 _REMOVERS = 4
 _STOPPED_FIRST = "Container is in unknown state, try killing it before removal"
 
+# A status shows of each container the newest instance, and the end of the one before it.
+_SHOWN_IN_STATUS = 2
+
 IsGone = Callable[[PodUid], bool]
 """Whether nothing of a pod has to be kept."""
+IsReported = Callable[[PodUid], bool]
+"""Whether the API has the newest status of a pod."""
 
 _Groups = dict[tuple[PodUid, str], list[RuntimeContainer]]
 
@@ -56,14 +61,16 @@ class ContainerRemoval:
 
 
 def containers_to_remove(
-    pods: Iterable[RuntimePod], policy: GcPolicy, now: datetime, *, is_gone: IsGone
+    pods: Iterable[RuntimePod], policy: GcPolicy, now: datetime, *, is_gone: IsGone, is_reported: IsReported
 ) -> tuple[ContainerRemoval, ...]:
     """The containers beyond the policy, the oldest of each group first."""
     groups = _dead(pods, now - timedelta(seconds=policy.min_age_seconds))
     removed: list[RuntimeContainer] = []
     for key in [key for key in groups if is_gone(key[0])]:
         removed += reversed(groups.pop(key))
+    unreported = {key: groups.pop(key) for key in list(groups) if not is_reported(key[0])}
     if policy.max_per_container >= 0:
+        removed += _cut(unreported, max(policy.max_per_container, _SHOWN_IN_STATUS))
         removed += _cut(groups, policy.max_per_container)
     if policy.max_containers >= 0 and sum(map(len, groups.values())) > policy.max_containers:
         # An equal share for each, so that one that crashes often does not displace the last container of another.
@@ -120,7 +127,7 @@ class ContainerRemover:
     """Removes ended containers with their logs: the log first, because its path is only known with the container."""
 
     def __init__(self, *, runtime: Runtime, logs: LogDirectory, killer: ContainerKiller) -> None:
-        self._runtime, self._logs, self._killer = runtime, logs, killer
+        self._runtime, self.logs, self._killer = runtime, logs, killer
 
     async def remove(self, pod: RuntimePod, removals: Iterable[ContainerRemoval]) -> None:
         """Remove containers of a pod, in the given order. A failure is logged; the next collection tries again."""
@@ -145,7 +152,7 @@ class ContainerRemover:
             spec = container_spec(known, container.name)
             await self._killer.kill_container(known, spec, container.id, message=_STOPPED_FIRST)
         try:
-            await self._logs.remove(pod_names(pod), container.name, container.attempt, container.id)
+            await self.logs.remove(pod_names(pod), container.name, container.attempt, container.id)
         except OSError as error:
             raise RuntimeFailure(f"its log cannot be removed: {error.strerror}") from error
         await self._runtime.remove(container.id)
@@ -172,14 +179,14 @@ class ContainerGc:
         *,
         runtime: Runtime,
         remover: ContainerRemover,
-        logs: LogDirectory,
         states: PodStateProvider,
+        is_reported: IsReported,
         events: EventRecorder,
         node: ObjectReference,
         clock: Clock,
         policy: GcPolicy,
     ) -> None:
-        self._runtime, self._remover, self._logs, self._states = runtime, remover, logs, states
+        self._runtime, self._remover, self._states, self._is_reported = runtime, remover, states, is_reported
         self._events, self._node, self._clock, self._policy = events, node, clock, policy
 
     async def run(self, ready: asyncio.Event) -> None:
@@ -203,7 +210,13 @@ class ContainerGc:
         all_ready = self._states.all_sources_ready()
         pods = await self._runtime.pods()
         now = self._clock.now()
-        removals = containers_to_remove(pods, self._policy, now, is_gone=lambda uid: all_ready and is_gone(uid))
+        removals = containers_to_remove(
+            pods,
+            self._policy,
+            now,
+            is_gone=lambda uid: all_ready and is_gone(uid),
+            is_reported=self._is_reported,
+        )
         if removals:
             owners = {container.id: pod for pod in pods for container in pod.containers}
             for removal in removals:
@@ -212,13 +225,13 @@ class ContainerGc:
         for sandbox_id in sandboxes_to_remove(pods, is_gone=is_gone):
             await self._remove_sandbox(sandbox_id)
         if all_ready:
-            await self._logs.remove_pods(self._states.should_pod_content_be_removed)
+            await self._remover.logs.remove_pods(self._states.should_pod_content_be_removed)
         alive = {one.id for pod in pods for one in pod.containers if one.state != ContainerState.EXITED}
-        await self._logs.remove_dead_links(alive)
+        await self._remover.logs.remove_dead_links(alive)
 
     async def prune(self, pod: RuntimePod) -> None:
         """Remove dead containers of a pod beyond the policy's number for each name; at least the newest stays."""
-        keep = max(self._policy.max_per_container, 1)
+        keep = max(self._policy.max_per_container, 1 if self._is_reported(pod.uid) else _SHOWN_IN_STATUS)
         newest = {one.name: one.id for one in reversed(pod.containers)}
         surplus = (dead_beyond(pod, keep, container_id=container_id) for container_id in newest.values())
         await self._remover.remove_ended(pod, chain.from_iterable(surplus))

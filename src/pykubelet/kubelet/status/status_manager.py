@@ -279,6 +279,10 @@ class StatusManager:
         """Whether the newest status of this pod is unsent; always False without a client."""
         return self._sender is not None and self._cache.is_unsent(uid)
 
+    def is_reported(self, uid: PodUid) -> bool:
+        """Whether a status of this pod was set since the start, and the API has the newest one."""
+        return self._cache.get(uid) is not None and not self.is_unsent(uid)
+
     def shown_status(self, pod: Pod) -> PodStatus:
         """The status that the API shows of a pod, the base after a restart: no condition may move without cause."""
         mirror = self._pods.mirror_pod_by_pod(pod)

@@ -42,11 +42,12 @@ class Garbage(Rig):
     def __init__(self, logs: Path, sim: SimRuntime | None = None) -> None:
         super().__init__(logs, sim=sim or SimRuntime(clock=VirtualClock(), default=CRASHING))
         self.pods = States()
+        self.unreported: set[str] = set()
         self.gc = ContainerGc(
             runtime=self.sim,
             remover=self.remover,
-            logs=self.logs,
             states=self.pods,
+            is_reported=lambda uid: uid not in self.unreported,
             events=self.events,
             node=ObjectReference(kind="Node", name="node-1", uid="node-1"),
             clock=self.clock,
@@ -108,6 +109,18 @@ async def test_dead_containers_of_a_name_are_pruned_when_one_dies(tmp_path: Path
         assert [one.attempt for one in (await rig.observed(web)).containers] == [2]
         await rig.gc.remove_dead(await rig.observed(web))
         assert (await rig.observed(web)).containers == ()
+
+
+@pytest.mark.parametrize("collect", [False, True], ids=["prune", "collect"])
+async def test_dead_containers_shown_in_a_status_stay_until_the_api_has_it(tmp_path: Path, collect: bool) -> None:
+    """A status shows the newest container and the end of the one before: a killed node must still find both."""
+    async with Garbage(tmp_path).running() as rig:
+        web = await rig.crashed(3)
+        rig.unreported = {web.metadata.uid}
+        for attempts in ([1, 2], [2]):
+            await (rig.gc.collect() if collect else rig.gc.prune(await rig.observed(web)))
+            assert sorted(one.attempt for one in (await rig.observed(web)).containers) == attempts
+            rig.unreported.clear()
 
 
 async def test_collection_that_fails_is_an_event_on_the_node(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ class DeadRig(Rig):
         gc = ContainerGc(
             runtime=self.sim,
             remover=self.remover,
-            logs=self.logs,
             states=self,
+            is_reported=lambda _: True,
             events=self.events,
             node=ObjectReference(kind="Node", name="node-1"),
             clock=self.clock,
