@@ -142,12 +142,15 @@ class ProcessCluster:
     def until_seen(self, words: str, template: str, *what: str) -> str:
         """Watch what `kubectl get` shows of these objects through a template, until it has these words; that line."""
         told = ("--watch", "-o", f"jsonpath={template}{{'\\n'}}", "--request-timeout=30s")
+        seen: list[str] = []
         with self.kubectl.start("get", *what, *told) as watch:
             assert watch.stdout is not None
-            found = next((line.strip() for line in watch.stdout if words in line), None)
-            watch.kill()
-        assert found is not None, f"{what}: none with {words}"
-        return found
+            for line in watch.stdout:
+                seen.append(line.strip())
+                if words in line:
+                    watch.kill()
+                    return seen[-1]
+        raise AssertionError(f"{what}: {words!r} not in {seen}; the node:\n{''.join(self.node.lines[-20:])}")
 
     def until_said(self, about: str, reason: str, words: str) -> str:
         """Wait for an event with this reason about an object of this name, with these words; its message."""
