@@ -4,7 +4,7 @@ Expects quantities in canonical form. Sidecars add to the regular containers; an
 started before it; the larger of both sums counts. This module works on documents and imports no Struct, so the API
 server can use it.
 
-Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go, pkg/apis/core/helper/qos/qos.go
+Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go, pkg/apis/core/{helper,v1/helper}/qos/qos.go
 """
 
 from collections.abc import Mapping

@@ -65,7 +65,10 @@ async def ensure_first_objects(
 
 
 class NamespaceTerminator:
-    """Deletes the content of terminating namespaces, then finalizes them."""
+    """Deletes the content of terminating namespaces, then finalizes them.
+
+    Every API server of ours runs it; `controllers/namespace/` does the same work for other API servers.
+    """
 
     def __init__(self, *, store: Store, registry: ServedKinds, deleter: Server, clock: Clock) -> None:
         self._store, self._registry, self._deleter, self._clock = store, registry, deleter, clock

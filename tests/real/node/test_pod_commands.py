@@ -13,7 +13,7 @@ import pytest
 from node_cluster import SPDY, WEB_SOCKET
 from process_cluster import ProcessCluster, WebPod, free_port, pod, shell
 from pykubelet.runtimes.process.shim.namespace import find_namespace_method
-from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
+from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from terminal import Terminal
 
 # As long as all its waits together may take.

@@ -10,7 +10,7 @@ import pytest
 from kubectl import Kubectl
 from process_cluster import ProcessCluster, pod, shell
 from pykubelet.runtimes.process.shim.namespace import find_namespace_method
-from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
+from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 
 pytestmark = [
     # As long as all its waits together may take.

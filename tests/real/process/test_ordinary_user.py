@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
-from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_USER
+from pykubelet.runtimes.process.shim.rootfs import BY_BUBBLEWRAP, BY_USER
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="all tests are an ordinary user's then")
 

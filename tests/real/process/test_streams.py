@@ -12,7 +12,7 @@ from process_lab import Lab, processes_with, until
 from pykubelet.api.generated.core import PodSecurityContext
 from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.process.shim.namespace import find_namespace_method
-from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
+from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from pykubelet.runtimes.protocol import ByteReader, Mount, RuntimeFailure
 
 

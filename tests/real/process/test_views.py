@@ -10,7 +10,7 @@ from process_lab import Lab, exists, make_runtime, stop_everything
 from pykubelet.api.generated.core import SecurityContext, VolumeMount
 from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.process.shim.namespace import find_namespace_method
-from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
+from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from pykubelet.runtimes.protocol import Mount, RuntimeFailure
 
 only_with_mounts = pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here")

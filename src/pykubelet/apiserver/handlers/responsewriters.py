@@ -5,7 +5,6 @@ Protobuf is never offered, so a client that also accepts JSON gets JSON.
 Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go,
 staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go,
 staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go,
-staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go,
 staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go
 """
 

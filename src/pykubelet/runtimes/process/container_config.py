@@ -18,7 +18,7 @@ from datetime import datetime
 from pykubelet.api.generated.core import Pod, PodSecurityContext, SecurityContext
 from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.process.cgroups import NO_CGROUPS, AvailableCgroups, plan_cgroups
-from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_ROOT, NO_NAMESPACE
+from pykubelet.runtimes.process.shim.rootfs import BY_BUBBLEWRAP, BY_ROOT, NO_NAMESPACE
 from pykubelet.runtimes.process.state import (
     ContainerConfig,
     ContainerRecord,

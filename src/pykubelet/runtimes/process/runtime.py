@@ -30,7 +30,7 @@ from pykubelet.runtimes.process.container_config import Account, ProcessHost, co
 from pykubelet.runtimes.process.pods import NO_HANDLE, ContainerEntry, ProcessPods
 from pykubelet.runtimes.process.port_forward import open_local_port, own_addresses
 from pykubelet.runtimes.process.shim.processes import boot_id
-from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
+from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from pykubelet.runtimes.process.shims import ShimLauncher, Shims
 from pykubelet.runtimes.process.state import ContainerStartRecord, ProcessUser, SandboxRecord, StateFolders
 from pykubelet.runtimes.process.stats import UsageReader
@@ -59,7 +59,7 @@ _SIGNAL_SECONDS = 2.0
 class ProcessRuntime:
     """Containers as processes, with their state below `root`; pods have the addresses `ips` of the machine.
 
-    `way` overrides the detected namespace method of `shim/view.py`. A container has at most `max_pids` processes if that
+    `way` overrides the detected namespace method of `shim/rootfs.py`. A container has at most `max_pids` processes if that
     is positive.
     """
 

@@ -106,7 +106,7 @@ class ContainerConfig(Struct, frozen=True, gc=False, kw_only=True):
     user: ProcessUser | None
     """None to keep the kubelet's user."""
     way: str
-    """How the container gets its mount namespace: see `shim/view.py`."""
+    """How the container gets its mount namespace: see `shim/rootfs.py`."""
     mounts: tuple[Mount, ...]
     read_only_root: bool
     hostname: str

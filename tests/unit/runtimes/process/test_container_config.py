@@ -28,7 +28,7 @@ from pykubelet.runtimes.process.container_config import (
     signal_number,
     user_of,
 )
-from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NO_NAMESPACE
+from pykubelet.runtimes.process.shim.rootfs import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NO_NAMESPACE
 from pykubelet.runtimes.process.state import ContainerConfig, ControlGroup, ProcessUser
 from pykubelet.runtimes.protocol import ContainerRequest, Mount, RuntimeFailure
 from pykubelet.testing import build

@@ -11,8 +11,8 @@ import stat
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pykubelet.runtimes.process.shim import kernel, view
-from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NO_NAMESPACE
+from pykubelet.runtimes.process.shim import kernel, rootfs
+from pykubelet.runtimes.process.shim.rootfs import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NO_NAMESPACE
 
 _FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {"mnt": kernel.NEW_MOUNTS, "uts": kernel.NEW_HOST_NAME, "user": kernel.NEW_USERS}
@@ -32,7 +32,7 @@ def _works(way: str) -> bool:
     if child == 0:
         try:
             if way == BY_BUBBLEWRAP:
-                _borrow(view.plan_view([], view.HostFiles()), "test")
+                _borrow(rootfs.plan_view([], rootfs.HostFiles()), "test")
             else:
                 _separate(way, with_host_name=True)
         except BaseException:  # noqa: BLE001  any error means that it does not work
@@ -42,7 +42,7 @@ def _works(way: str) -> bool:
 
 
 def make_namespace(
-    way: str, mounts: Sequence[view.ViewMount], *, spare: view.ViewMount, root: str, hostname: str, read_only: bool
+    way: str, mounts: Sequence[rootfs.ViewMount], *, spare: rootfs.ViewMount, root: str, hostname: str, read_only: bool
 ) -> None:
     """Moves this process into new namespaces; `root` is an empty directory for the new root.
 
@@ -53,7 +53,7 @@ def make_namespace(
         if not os.path.lexists(mount.host_path):
             os.makedirs(mount.host_path, 0o755, exist_ok=True)
     real = [mount._replace(host_path=os.path.realpath(mount.host_path)) for mount in mounts]
-    steps = view.plan_view(real, view.HostFiles(), read_only=read_only, spare=spare)
+    steps = rootfs.plan_view(real, rootfs.HostFiles(), read_only=read_only, spare=spare)
     if way == BY_BUBBLEWRAP:
         _borrow(steps, hostname)
         return
@@ -87,7 +87,7 @@ def _separate(way: str, *, with_host_name: bool) -> None:
     kernel.mount("", "/", flags=kernel.SLAVE | kernel.RECURSIVE)
 
 
-def _borrow(steps: Sequence[view.ViewStep], hostname: str) -> None:
+def _borrow(steps: Sequence[rootfs.ViewStep], hostname: str) -> None:
     with NamespaceHolder(steps, hostname) as pid:
         join_namespace(BY_BUBBLEWRAP, pid, with_host_name=bool(hostname))
 
@@ -100,7 +100,7 @@ def _write(path: str, text: str) -> None:
         os.close(handle)
 
 
-def _do(step: view.ViewStep, root: str) -> None:
+def _do(step: rootfs.ViewStep, root: str) -> None:
     path = root + step.path if step.path != "/" else root
     match step.action:
         case "memory":
@@ -108,9 +108,9 @@ def _do(step: view.ViewStep, root: str) -> None:
             if path == root:
                 # Otherwise a recursive bind mount into it would contain it again.
                 kernel.mount("", path, flags=kernel.UNBINDABLE)
-        case view.FOLDER | view.FILE:
+        case rootfs.FOLDER | rootfs.FILE:
             _make(step.action, path, root)
-        case view.LINK:
+        case rootfs.LINK:
             os.symlink(step.source, path)
         case "lock":
             kernel.make_read_only(path, recursive=path != root)
@@ -135,7 +135,7 @@ def _make(kind: str, path: str, root: str) -> None:
             os.close(handle)
             handle = inner
         with suppress(FileExistsError):
-            if kind == view.FOLDER:
+            if kind == rootfs.FOLDER:
                 os.mkdir(name, 0o755, dir_fd=handle)
             else:
                 os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=handle))
@@ -153,16 +153,16 @@ def _mount_memory(model: str, path: str) -> None:
         return
 
 
-def bubblewrap_arguments(steps: Sequence[view.ViewStep]) -> list[str]:
+def bubblewrap_arguments(steps: Sequence[rootfs.ViewStep]) -> list[str]:
     """The steps as arguments of bwrap, whose root is in memory anyway; it has none for "lock"."""
     arguments: list[str] = []
     for step in steps:
         match step.action:
             case "memory":
                 arguments += ["--tmpfs", step.path] if step.path != "/" else []
-            case view.FOLDER:
+            case rootfs.FOLDER:
                 arguments += ["--dir", step.path]
-            case view.LINK:
+            case rootfs.LINK:
                 arguments += ["--symlink", step.source, step.path]
             case "bind":
                 arguments += ["--ro-bind" if step.read_only else "--dev-bind", step.source, step.path]
@@ -172,7 +172,7 @@ def bubblewrap_arguments(steps: Sequence[view.ViewStep]) -> list[str]:
 class NamespaceHolder:
     """A process that waits in new namespaces for the duration of a context; OSError if bwrap is missing or fails."""
 
-    def __init__(self, steps: Sequence[view.ViewStep], hostname: str) -> None:
+    def __init__(self, steps: Sequence[rootfs.ViewStep], hostname: str) -> None:
         program = next((place for place in _PLACES if os.access(place, os.X_OK)), "")
         if not program:
             raise FileNotFoundError(2, "bubblewrap is not installed")

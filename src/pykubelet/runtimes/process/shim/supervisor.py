@@ -23,11 +23,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Never
 
-from pykubelet.runtimes.process.shim import kernel, namespace, processes, view, wire
+from pykubelet.runtimes.process.shim import kernel, namespace, processes, rootfs, wire
 from pykubelet.runtimes.process.shim.processes import children, identify, kill_children, reaped, signal_group
 from pykubelet.runtimes.process.shim.requests import ShimServer
+from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from pykubelet.runtimes.process.shim.stdio import ContainerLogFile, Stdio
-from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
 
 _UMASK = 0o022
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -268,7 +268,7 @@ def enter(
         os.umask(_UMASK)
         _change_directory(config["cwd"])
         _execute(argv, dict(config["environment"]))
-    except (ContainerStartError, view.ImpossibleView) as error:
+    except (ContainerStartError, rootfs.ImpossibleView) as error:
         text = str(error)
     except OSError as error:
         text = f"{error.filename}: {_go_text(error)}" if error.filename else _go_text(error)
@@ -329,7 +329,7 @@ def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
     if beside:
         namespace.join_namespace(way, beside, with_host_name=bool(config["hostname"]))
         return
-    mounts = [view.ViewMount(**mount) for mount in config["mounts"]]
+    mounts = [rootfs.ViewMount(**mount) for mount in config["mounts"]]
     # Relative: the shim works in the container's state folder.
     root, work = os.path.realpath("root"), os.path.realpath("work")
     os.makedirs(root, 0o700, exist_ok=True)
@@ -338,7 +338,7 @@ def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
     namespace.make_namespace(
         way,
         mounts,
-        spare=view.ViewMount(work, cwd, read_only),
+        spare=rootfs.ViewMount(work, cwd, read_only),
         root=root,
         hostname=config["hostname"],
         read_only=read_only,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.runtimes.process.shim.namespace import bubblewrap_arguments
-from pykubelet.runtimes.process.shim.view import (
+from pykubelet.runtimes.process.shim.rootfs import (
     FILE,
     FOLDER,
     LINK,
