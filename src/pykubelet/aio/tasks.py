@@ -46,7 +46,7 @@ class GaveUpError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartLimit:
-    """The crashes a supervisor tolerates: more than `crashes` within `within_seconds` are final."""
+    """A supervisor gives up after more than `crashes` crashes within `within_seconds`."""
 
     crashes: int = 20
     within_seconds: float = 300.0

@@ -1,6 +1,6 @@
 """REST client of an API server: implements the client interface over HTTP.
 
-Every failure is an `ApiError`; failures of the transport are NotReached with the cause chained. Responses, watch lines
+Every failure is an `ApiError`; failures of the transport are NotReached. Responses, watch lines
 and waits are bounded; redirects are not followed. Requests are counted by method and status code for Prometheus.
 
 Upstream: staging/src/k8s.io/client-go/rest/request.go, staging/src/k8s.io/client-go/rest/with_retry.go,
@@ -237,7 +237,7 @@ class RestClient:
 
     @asynccontextmanager
     async def connect(self, plan: RestRequest, protocols: Sequence[str]) -> AsyncIterator[WebSocket]:
-        """Open a WebSocket that speaks one of these protocols; ApiError if the server refuses."""
+        """Open a WebSocket that speaks one of these protocols. Raises ApiError if the server refuses."""
         assert self._session is not None, "the client is used outside its context"
         credential = await self._credential()
         headers = {"Authorization": credential.authorization} if credential.authorization else {}
@@ -380,7 +380,7 @@ def _as_not_reached(plan: RestRequest) -> Iterator[None]:
         # Not chained: the exception carries the request's headers and with them the credentials.
         raise NotReached(f"{plan.method} {plan.path}: {error.message}") from None
     except TimeoutError as error:
-        raise NotReached(f"{plan.method} {plan.path}: no answer in time") from error
+        raise NotReached(f"{plan.method} {plan.path}: no response in time") from error
     except (aiohttp.ClientError, OSError) as error:
         raise NotReached(f"{plan.method} {plan.path}: {_reason(error)}") from error
 

@@ -1,7 +1,7 @@
-"""A small HTTP client for lifecycle hooks, and the requests that `httpGet` of hooks and probes means.
+"""A small HTTP client for lifecycle hooks, and the request of an `httpGet` hook or probe.
 
-Certificates are not verified because containers have self-made ones; no proxy and no kept connections are used; redirects
-are followed within the host only. Errors have the wording of Go's client, which users know from events.
+Certificates are not verified because containers have self-signed ones. There is no proxy and no connection reuse, and
+redirects are followed within the host only. Errors have the wording of Go's client, which users know from events.
 
 Upstream: pkg/probe/http/request.go, pkg/probe/http/http.go, pkg/probe/util.go, pkg/kubelet/kubelet.go
 """
@@ -112,7 +112,7 @@ def _headers(given: Headers, purpose: str) -> Headers:
 
 
 class HttpFailure(Exception):
-    """A request without an answer; `is_plain_http` if the server of an HTTPS request does not speak TLS."""
+    """A request without a response; `is_plain_http` if the server of an HTTPS request does not speak TLS."""
 
     def __init__(self, message: str, *, is_plain_http: bool = False) -> None:
         super().__init__(message)
@@ -123,7 +123,7 @@ class HttpGetter(Protocol):
     """Sends GET requests: InsecureHttpClient, or the simulated runtime's."""
 
     async def get(self, request: HttpGetRequest) -> int:
-        """The status code of the answer; HttpFailure if there is none."""
+        """The status code of the response; raises HttpFailure if there is none."""
 
 
 class InsecureHttpClient:
@@ -158,7 +158,7 @@ async def _status(session: aiohttp.ClientSession, request: HttpGetRequest) -> in
 
 
 def request_failure(error: Exception) -> str:
-    """Why a request got no answer, in the words of Go's client. Never quotes headers, which may contain secrets."""
+    """Why a request got no response, in the words of Go's client. Never quotes headers, which may contain secrets."""
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
         if isinstance(cause, ssl.SSLError):

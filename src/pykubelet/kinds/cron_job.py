@@ -110,7 +110,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
 
 
 def cron_job_warnings(document: Document) -> list[str]:
-    """Warns about a new CronJob."""
+    """The warnings for a new CronJob: about its name, and about its Job template."""
     return name_warnings(document) + _cron_job_spec_warnings(document)
 
 
@@ -119,7 +119,7 @@ def _cron_job_spec_warnings(document: Document) -> list[str]:
 
 
 def cron_job_change_warnings(new: Document, old: Document) -> list[str]:
-    """Warns about a changed CronJob, also about a time zone in its schedule, which a new one may not have."""
+    """The warnings for a changed CronJob. A time zone in the schedule is invalid in a new CronJob and warned about in an old one."""
     warnings = _cron_job_spec_warnings(new) if generation_changed(new, old) else []
     return [*warnings, _ZONE_IN_SCHEDULE] if "TZ" in new["spec"].get("schedule", "") else warnings
 

@@ -171,7 +171,7 @@ def _load_balancer_ingress(document: Document) -> Sequence[Document]:
 
 
 def ingress_warnings(document: Document) -> list[str]:
-    """Warns about a new Ingress."""
+    """The warning for the deprecated class annotation."""
     if CLASS_ANNOTATION in document["metadata"].get("annotations", {}) and "ingressClassName" not in document["spec"]:
         return [f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"]
     return []

@@ -9,7 +9,7 @@ through its own endpoint; a change that arrives through the other one is dropped
 changes of the spec, so that a status can say which spec it describes.
 
 SpecCache keeps defaults and validation results of repeated specs. Pods of one ReplicaSet or Job share their spec, so
-the work is done for the first two and reused. The key is the spec's JSON text, which also distinguishes 1, 1.0 and
+the work is done for the first two, and the result of the second is reused. The key is the spec's JSON text, which also distinguishes 1, 1.0 and
 true; making it costs a tenth of the cached work. A result is kept when its spec appears for the second time, because
 keeping results of unique specs would cost an eighth of a pod's creation.
 
@@ -78,7 +78,7 @@ class Strategy:
     update and patch: default, (admission), prepare_update, validate_update.
     through the status subresource: default, (admission), prepare_status, validate_status.
     `prepare_*` restores what a client may not change (the status on create and update, everything else through status)
-    and increments `metadata.generation`. `validate_*` returns Kubernetes' own field errors, in its order.
+    and increments `metadata.generation`. `validate_*` returns upstream's field errors in upstream's order.
 
     As upstream, `validate_*` includes the metadata with the kind's own rule for names (`metadata_errors`, on update
     `metadata_update_errors`). The handlers check what holds for every kind as well (system fields, names that are valid
@@ -87,7 +87,7 @@ class Strategy:
 
     default: Change = _unchanged
     default_patched: UpdateChange | None = None
-    """`default` for a patched object, where it can skip what the patch left as the identical value of the stored one."""
+    """`default` for a patched object; it may skip fields that the patch left as they are stored."""
     prepare_create: Change = _unchanged
     validate_create: Check = _nothing
     prepare_update: UpdateChange = _unchanged
@@ -216,7 +216,7 @@ def with_part_of(new: Document, old: Document, part: str) -> Document:
 
 
 def without_fields(document: Document, *names: str) -> Document:
-    """The document without these fields."""
+    """A copy of the document, one level deep, that lacks these fields."""
     return {key: value for key, value in document.items() if key not in names}
 
 

@@ -38,10 +38,10 @@ def cpu_quota(milli_cpu: int) -> int:
 
 def oom_score_adjustment(pod: Pod, container: AnyContainer, memory_bytes: int) -> int:
     """The oom_score_adj of a container: the more memory it requests, the lower; guaranteed lowest, best effort highest."""
-    quality = qos_class_of(pod)
-    if is_node_critical_pod(pod) or quality == GUARANTEED:
+    qos_class = qos_class_of(pod)
+    if is_node_critical_pod(pod) or qos_class == GUARANTEED:
         return GUARANTEED_SCORE
-    if quality == BEST_EFFORT or memory_bytes <= 0:
+    if qos_class == BEST_EFFORT or memory_bytes <= 0:
         return BEST_EFFORT_SCORE
     requested = _memory(container.resources.requests)
     if _is_sidecar(pod, container):

@@ -26,12 +26,12 @@ NODE_PORT_RANGE = range(30000, 32768)
 _FIRST_ADDRESS = 2
 _WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
 _OTHER_FAMILY = {"IPv4": "IPv6", "IPv6": "IPv4"}
-# Decided writes that are not committed yet are few; older ones are of services that were rejected later.
+# Allocations whose write is not committed yet. Beyond this number the oldest belong to writes that were rejected.
 _MOST_UNSEEN = 256
 
 
 class ServiceAllocation:
-    """Allocates cluster IPs and node ports. `services` returns the committed entries of all services."""
+    """The admission plugin that allocates. `services` returns the committed entries of all services."""
 
     resources = frozenset({SERVICES.group_resource})
 
@@ -74,7 +74,7 @@ def allocations_of(services: Iterable[Document]) -> ServiceAllocations:
 
 
 def allocate(service: Document, old: Document | None, taken: ServiceAllocations) -> Document:
-    """Sets the service's addresses and ports: those it had, those it requests, or free ones; Invalid if one is taken."""
+    """Sets the service's addresses and ports: those it had, those it requests, or free ones. Raises Invalid if one is taken."""
     before = {} if old is None else old["spec"]
     spec = _with_old_values(service["spec"], before)
     if spec["type"] != "ExternalName":

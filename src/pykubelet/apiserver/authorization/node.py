@@ -50,34 +50,36 @@ class NodeAuthorizer:
         self._changes = ChangeTracker(store, ("pods", "persistentvolumes"))
         self._graph = NodeGraph()
         self._rules = tuple(rules)
-        self._divided: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]] = {
-            ("", "secrets"): self._read_named,
-            ("", "configmaps"): self._read_named,
-            ("", "persistentvolumeclaims"): self._claim,
-            ("", "persistentvolumes"): self._get,
-            ("storage.k8s.io", "volumeattachments"): self._get,
-            ("resource.k8s.io", "resourceclaims"): self._get,
-            ("", "serviceaccounts"): self._service_account,
-            ("coordination.k8s.io", "leases"): _lease,
-            ("storage.k8s.io", "csinodes"): _csi_node,
-            ("", "nodes"): _node,
-            ("", "pods"): self._pod,
+        self._authorizers: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]] = {
+            ("", "secrets"): self._authorize_read_namespaced_object,
+            ("", "configmaps"): self._authorize_read_namespaced_object,
+            ("", "persistentvolumeclaims"): self._authorize_claim,
+            ("", "persistentvolumes"): self._authorize_get,
+            ("storage.k8s.io", "volumeattachments"): self._authorize_get,
+            ("resource.k8s.io", "resourceclaims"): self._authorize_get,
+            ("", "serviceaccounts"): self._authorize_service_account,
+            ("coordination.k8s.io", "leases"): _authorize_lease,
+            ("storage.k8s.io", "csinodes"): _authorize_csi_node,
+            ("", "nodes"): _authorize_node,
+            ("", "pods"): self._authorize_pod,
         }
 
-    def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
+    def decide(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
         """Allowed, or no opinion with a reason: another authorizer may still allow it."""
-        node = node_of(review.user)
+        node = node_of(attributes.user)
         if node is None:
             return NO_OPINION
         if not node:
-            return _denied(f"unknown node for user {go_quote(review.user.name)}")
-        divided = self._divided.get((review.group, review.resource)) if is_resource_request(review) else None
-        if divided is not None:
-            return divided(node, review)
-        return _ALLOWED if any(rule.allows(review) for rule in self._rules) else NO_OPINION
+            return _denied(f"unknown node for user {go_quote(attributes.user.name)}")
+        authorizer = (
+            self._authorizers.get((attributes.group, attributes.resource)) if is_resource_request(attributes) else None
+        )
+        if authorizer is not None:
+            return authorizer(node, attributes)
+        return _ALLOWED if any(rule.allows(attributes) for rule in self._rules) else NO_OPINION
 
-    def _related(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if not review.name:
+    def _authorize(self, node: str, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        if not attributes.name:
             return _denied("No Object name found")
         for key, entry in self._changes.take():
             document = None if entry is None else entry.document
@@ -85,51 +87,53 @@ class NodeAuthorizer:
                 self._graph.set_pod(key.namespace, key.name, document)
             else:
                 self._graph.set_volume(key.name, document)
-        if self._graph.leads_to(Vertex(review.resource, review.namespace, review.name), node):
+        if self._graph.has_path_from(Vertex(attributes.resource, attributes.namespace, attributes.name), node):
             return _ALLOWED
         return _denied(f"no relationship found between node '{node}' and this object")
 
-    def _get(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if review.verb != "get":
+    def _authorize_get(self, node: str, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        if attributes.verb != "get":
             return _denied("can only get individual resources of this type")
-        if review.subresource:
+        if attributes.subresource:
             return _denied("cannot get subresource")
-        return self._related(node, review)
+        return self._authorize(node, attributes)
 
-    def _read_named(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if review.verb not in _READ:
+    def _authorize_read_namespaced_object(
+        self, node: str, attributes: AuthorizationAttributes
+    ) -> AuthorizationDecision:
+        if attributes.verb not in _READ:
             return _denied("can only read resources of this type")
-        if review.subresource:
+        if attributes.subresource:
             return _denied("cannot read subresource")
-        if not review.namespace:
+        if not attributes.namespace:
             return _denied("can only read namespaced object of this type")
-        return self._related(node, review)
+        return self._authorize(node, attributes)
 
-    def _claim(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if review.subresource != "status":
-            return self._get(node, review)
-        if review.verb not in {"update", "patch"}:
+    def _authorize_claim(self, node: str, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        if attributes.subresource != "status":
+            return self._authorize_get(node, attributes)
+        if attributes.verb not in {"update", "patch"}:
             return _denied("can only get/update/patch this type")
-        return self._related(node, review)
+        return self._authorize(node, attributes)
 
-    def _service_account(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        if review.verb == "get" and not review.subresource:
-            return self._read_named(node, review)
-        if review.verb != "create" or not review.name:
+    def _authorize_service_account(self, node: str, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        if attributes.verb == "get" and not attributes.subresource:
+            return self._authorize_read_namespaced_object(node, attributes)
+        if attributes.verb != "create" or not attributes.name:
             return _denied("can only create tokens for individual service accounts")
-        if review.subresource != "token":
+        if attributes.subresource != "token":
             return _denied("can only create token subresource of serviceaccount")
-        return self._related(node, review)
+        return self._authorize(node, attributes)
 
-    def _pod(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-        match review.subresource, review.verb:
+    def _authorize_pod(self, node: str, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        match attributes.subresource, attributes.verb:
             case "", "get":
-                return self._related(node, review)
+                return self._authorize(node, attributes)
             case "", "list" | "watch":
-                if _selects(review, "spec.nodeName", node):
+                if _selects(attributes, "spec.nodeName", node):
                     return _ALLOWED
-                if review.name:
-                    return self._related(node, review)
+                if attributes.name:
+                    return self._authorize(node, attributes)
                 return _denied("can only list/watch pods with spec.nodeName field selector")
             case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
                 return _ALLOWED
@@ -152,13 +156,13 @@ class NodeGraph:
         self._volume_secrets: dict[str, frozenset[Vertex]] = {}
         self._volumes_of_secret: dict[Vertex, set[str]] = {}
 
-    def leads_to(self, vertex: Vertex, node: str) -> bool:
+    def has_path_from(self, vertex: Vertex, node: str) -> bool:
         """Whether a pod of the node references the object."""
         if node in self._nodes.get(vertex, ()):
             return True
         if vertex.resource == "persistentvolumes":
-            return self._volume_leads_to(vertex.name, node)
-        return any(self._volume_leads_to(name, node) for name in self._volumes_of_secret.get(vertex, ()))
+            return self._volume_has_path_from(vertex.name, node)
+        return any(self._volume_has_path_from(name, node) for name in self._volumes_of_secret.get(vertex, ()))
 
     def set_pod(self, namespace: str, name: str, pod: Document | None) -> None:
         """Updates a pod; None if it is removed."""
@@ -192,7 +196,7 @@ class NodeGraph:
         for secret in secrets:
             self._volumes_of_secret.setdefault(secret, set()).add(name)
 
-    def _volume_leads_to(self, name: str, node: str) -> bool:
+    def _volume_has_path_from(self, name: str, node: str) -> bool:
         claim = self._claims.get(name)
         return claim is not None and node in self._nodes.get(claim, ())
 
@@ -247,43 +251,43 @@ def _volume_secrets(spec: Document, claim_namespace: str) -> Iterator[Vertex]:
                 yield Vertex("secrets", namespace, name)
 
 
-def _node(node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-    match review.subresource, review.verb:
+def _authorize_node(node: str, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+    match attributes.subresource, attributes.verb:
         case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
             return _ALLOWED
         case "", "get" | "list" | "watch":
             # By name, so that a node can get itself before it registers.
-            if review.name == node:
+            if attributes.name == node:
                 return _ALLOWED
-            what = f"'{review.name}'" if review.name else "all nodes"
+            what = f"'{attributes.name}'" if attributes.name else "all nodes"
             return _denied(f"node '{node}' cannot read {what}, only its own Node object")
     return NO_OPINION
 
 
-def _lease(node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-    if review.verb not in _OWN_VERBS:
+def _authorize_lease(node: str, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+    if attributes.verb not in _OWN_VERBS:
         return _denied("can only get, create, update, patch, or delete a node lease")
-    if review.namespace != NODE_LEASES:
+    if attributes.namespace != NODE_LEASES:
         return _denied(f"can only access leases in the {go_quote(NODE_LEASES)} system namespace")
-    if review.verb != "create" and review.name != node:
+    if attributes.verb != "create" and attributes.name != node:
         return _denied("can only access node lease with the same name as the requesting node")
     return _ALLOWED
 
 
-def _csi_node(node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
-    if review.verb not in _OWN_VERBS:
+def _authorize_csi_node(node: str, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+    if attributes.verb not in _OWN_VERBS:
         return _denied("can only get, create, update, patch, or delete a CSINode")
-    if review.subresource:
+    if attributes.subresource:
         return _denied("cannot authorize CSINode subresources")
-    if review.verb != "create" and review.name != node:
+    if attributes.verb != "create" and attributes.name != node:
         return _denied("can only access CSINode with the same name as the requesting node")
     return _ALLOWED
 
 
-def _selects(review: AuthorizationAttributes, field: str, value: str) -> bool:
+def _selects(attributes: AuthorizationAttributes, field: str, value: str) -> bool:
     """Whether the field selector requires this value; an invalid selector requires nothing."""
     try:
-        requirements = parse_field_selector(review.fields).requirements
+        requirements = parse_field_selector(attributes.fields).requirements
     except SelectorError:
         return False
     return any(one.equal and one.field == field and one.value == value for one in requirements)

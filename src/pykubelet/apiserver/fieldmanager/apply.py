@@ -44,7 +44,10 @@ class ApplyResult(NamedTuple):
 
 
 def apply_configuration(live: Document, applied: AppliedConfiguration, owners: Owners) -> ApplyResult:
-    """Merges the configuration into the live object, removes fields that its manager no longer applies, finds conflicts."""
+    """Merges the configuration into the live object and removes fields that its manager no longer applies.
+
+    Conflicts with other managers are returned, not raised.
+    """
     last = owners.get(applied.owner)
     applied_now = applied.reset.left_of(typed.applied_fields(applied.document, applied.type) or NOTHING)
     owners = {**owners, applied.owner: ManagerFields(applied_now, applied.api_version, last.time if last else None)}

@@ -90,7 +90,7 @@ class HandlerChain:
         """Resources and subresources, such as `pods` and `exec`, whose requests become a `ProxiedRequest`."""
 
     async def answer(self, request: HttpRequest) -> tuple[ChainResponse, RequestContext]:
-        """The response to send. An `HttpResponse` is counted already; for others the sender calls `long_ended` at the end."""
+        """The response to send. An `HttpResponse` is already counted; after any other the sender must call `long_ended`."""
         context = RequestContext(self._clock.monotonic())
         response: ChainResponse
         try:

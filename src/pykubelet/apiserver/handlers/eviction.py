@@ -50,12 +50,12 @@ async def evict_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
 
 
 def needs_no_budget(pod: Document) -> bool:
-    """Whether an eviction needs no budget: the pod does not run, or is being deleted already."""
+    """Whether an eviction needs no budget (canIgnorePDB): the pod does not run, or is already being deleted."""
     return pod["status"].get("phase") in _NO_DISRUPTION or "deletionTimestamp" in pod["metadata"]
 
 
 def budget_of(pod: Document, budgets: Iterable[Document]) -> Document | None:
-    """The budget that selects the pod; ApiError if several do."""
+    """The budget that selects the pod; raises ApiError if several do."""
     labels = pod["metadata"].get("labels", {})
     found = [budget for budget in budgets if _selects(budget, labels)]
     if len(found) > 1:
@@ -79,7 +79,10 @@ def may_evict_unready(pod: Document, budget: Document) -> bool:
 
 
 def record_disruption(budget: Document, pod_name: str, now: str) -> Document:
-    """Records one more disrupted pod in the budget's status; TooManyRequests or Forbidden if it allows none."""
+    """Records one more disrupted pod in the budget's status (checkAndDecrement).
+
+    Raises TooManyRequests or Forbidden if the budget allows no further disruption.
+    """
     metadata, status = budget["metadata"], budget.get("status") or {}
     name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
     if status.get("observedGeneration", 0) < metadata.get("generation", 0):
@@ -151,7 +154,7 @@ def _newest(scope: RequestScope, request: ApiRequest) -> Document:
 
 
 async def _ask_budget(scope: RequestScope, request: ApiRequest, pod: Document, *, dry_run: bool) -> None:
-    """Records the disruption in the pod's budget; TooManyRequests if the budget allows none."""
+    """Records the disruption in the pod's budget; raises TooManyRequests if the budget allows none."""
     listed = scope.store.list(BUDGETS.group_resource, request.namespace).entries
     budget = budget_of(pod, (entry.document for entry in listed))
     if budget is None or may_evict_unready(pod, budget):

@@ -131,7 +131,7 @@ class Patch:
         return {**document, **touched}, [*self.problems, *unknown]
 
     def warnings(self, problems: list[str], document: Document, validation: str) -> tuple[str, ...]:
-        """The warnings for the sender; Invalid if it asked for strict validation."""
+        """The warnings for the sender; raises Invalid if it asked for strict validation."""
         if not problems or validation == IGNORE:
             return ()
         if validation == STRICT:

@@ -74,8 +74,9 @@ def update_strategy(served: Kind, subresource: str) -> UpdateStrategy:
 class ObjectUpdate:
     """One update of a stored object by any verb.
 
-    The verb's decision, which `commit` hands to the store, gets the live object from `live`, makes the new one with
-    its defaults and field owners, and returns what `change` (or `create`, if there is no live object) returns.
+    The verb passes a decision to `commit`, and the store calls it with the stored entry. The decision gets the live
+    object from `live` and makes the new object with its defaults and field owners. It returns the result of `change`,
+    or of `create` if there is no live object.
     """
 
     def __init__(self, write: WriteRequest, strategy: UpdateStrategy | None = None) -> None:

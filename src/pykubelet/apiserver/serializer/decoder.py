@@ -313,7 +313,7 @@ class PostedObject(NamedTuple):
 
 
 def read_posted_object(request: ApiRequest, expected: ExpectedKind) -> PostedObject:
-    """Decodes a posted object; ApiError if it is of another kind or namespace."""
+    """Decodes a posted object; raises ApiError if it is of another kind or namespace."""
     options = write_options(request.query, "CreateOptions")
     decoded = read_object(request.body, request.content_type, expected)
     request.warnings.extend(warnings_of(decoded.problems, options.field_validation, expected))

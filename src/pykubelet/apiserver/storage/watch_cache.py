@@ -1,4 +1,4 @@
-"""The store's memory: newest entries, bounded history, expiry, and the watches of each collection.
+"""The watch cache: newest entries, bounded history, expiry, and the watches of each collection.
 
 A collection is listed in the order of etcd's keys, bytewise by `namespace/name`. History is bounded by number, size and
 age; each collection knows its newest dropped change, so that a watch of a quiet collection resumes however much

@@ -45,7 +45,7 @@ class ManifestApplier:
         self._defines_kinds = False
 
     async def apply(self, item: ManifestItem) -> ApplyOutcome:
-        """Apply a document; NoSuchKind, or ApiError if the server refuses it."""
+        """Apply a document. Raises NoSuchKind, or ApiError if the server refuses it."""
         served = await self._served(item)
         resource = served.resource
         metadata = item.document.get("metadata") or {}

@@ -48,7 +48,7 @@ class RemoteCommand:
 
 
 async def execute(session: ApiSession, command: RemoteCommand, console: "StandardStreams") -> ExecOutcome:
-    """Run a command until it ends; ApiError if it cannot be started."""
+    """Run a command until it ends. Raises ApiError if it cannot be started."""
     plan = exec_plan(
         command.namespace, command.pod, command.container, command.words, stdin=command.stdin, tty=command.tty
     )

@@ -157,7 +157,7 @@ class ChosenPod:
 
 
 async def pod_of(session: ApiSession, word: str) -> ChosenPod:
-    """The pod `web`, `pod/web`, or one of `deploy/web`; NoPod, UnknownResourceType or ApiError if there is none."""
+    """The pod `web`, `pod/web`, or one of `deploy/web`. Raises NoPod, UnknownResourceType or ApiError."""
     kind, slash, name = word.rpartition("/")
     if not slash or kind in {"po", "pod", "pods"}:
         return ChosenPod(await session.get(PODS, session.namespace, name))

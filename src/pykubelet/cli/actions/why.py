@@ -21,7 +21,7 @@ _NODES = 20
 
 
 async def why(kubeconfig: Path | None, namespace: str, name: str) -> Explanation:
-    """Explain a pod; ApiError if there is no information, CannotStart without a kubeconfig."""
+    """Explain a pod. Raises ApiError if there is no information, CannotStart without a kubeconfig."""
     clock = SystemClock()
     access = find_rest_config(kubeconfig, clock)
     async with RestClient(access, clock=clock, limits=_PATIENCE) as client:

@@ -81,7 +81,7 @@ def scale_plan(
 
 
 def share_of_change(deployment: Deployment, replica_set: ReplicaSet) -> int:
-    """By how much one set grows, or below zero shrinks, when the Deployment's size has changed."""
+    """By how much one set grows, or below zero shrinks, after the Deployment's size changed (GetReplicaSetProportion)."""
     present = wanted_replicas(replica_set)
     if desired_replicas(deployment) == 0:
         return -present
@@ -110,7 +110,7 @@ def _available(replica_set: ReplicaSet) -> int:
 
 
 def _shrink(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> tuple[ReplicaSetScale, ...]:
-    """Scales down old sets, oldest first: unavailable pods first, then as many as availability permits."""
+    """Scales down old sets, oldest first (reconcileOldReplicaSets): unavailable pods, then as many as availability permits."""
     if not all(_has_reported(one) for one in [new, *old]):
         return ()
     sizes = {one.metadata.name: wanted_replicas(one) for one in old}

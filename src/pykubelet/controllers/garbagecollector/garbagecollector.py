@@ -169,7 +169,10 @@ class GarbageCollector:
             self._examine_later(uid)
 
     async def _await_dependents(self, node: GraphNode) -> None:
-        """Removes the foreground finalizer if nothing blocks the object, else examines what does."""
+        """Removes the foreground finalizer if nothing blocks the object, else examines its blocking dependents.
+
+        Upstream's processDeletingDependentsItem.
+        """
         blocking_dependents = node.blocking_dependents()
         if not blocking_dependents:
             await self._objects.remove_finalizer(node.identity, FOREGROUND_FINALIZER)

@@ -1,7 +1,7 @@
 """Turns manifest documents into the objects to apply, or into problems with file, line and field.
 
-Which manifest an object comes from is stored on the object, in a label and an annotation that the same apply writes:
-neither exists without the other, and users see the origin. The annotation names its object, so that a copy under
+Each object names its manifest in a label and an annotation. The same apply writes both, so neither exists without the
+other, and users see where an object comes from. The annotation names its object, so that a copy under
 another name or kind is not mistaken for one of ours. Objects that existed before their manifest are labelled as
 adopted.
 """
@@ -52,7 +52,7 @@ class ManifestReference(msgspec.Struct, frozen=True):
     folder: int
     """The inode of the file's folder. The device is omitted because its number may change at boot."""
     digest: str
-    """The digest of the document."""
+    """A hash of the whole document, which tells whether it changed."""
 
 
 class AppliedObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class ManifestDocument:
 
 
 class DesiredObject(Struct, frozen=True, kw_only=True):
-    """An object to apply."""
+    """A document to apply, with its resource and the identity that its annotation gets."""
 
     document: ManifestDocument
     resource: Resource
@@ -156,7 +156,7 @@ def read_manifest_documents(data: bytes, file: str) -> FileReading[ManifestDocum
 
 
 def kinds_of(resources: Iterable[Resource]) -> Kinds:
-    """The resource of each kind; the first, which the server prefers, counts."""
+    """The resource of each kind: the first listed, which is the version the server prefers."""
     kinds: dict[tuple[str, str], Resource] = {}
     for resource in resources:
         kinds.setdefault((resource.api_version, resource.kind), resource)

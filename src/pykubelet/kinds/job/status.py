@@ -50,8 +50,8 @@ class _StatusChange:
         return not self.true.isdisjoint({"Complete", "Failed"})
 
     @property
-    def finish_turned(self) -> bool:
-        """Whether this update finishes the Job."""
+    def finish_changed(self) -> bool:
+        """Whether this update makes the Job finished, or unfinished again."""
         return self.is_finished == self.was_true.isdisjoint({"Complete", "Failed"})
 
 
@@ -134,12 +134,12 @@ def _finished_errors(step: _StatusChange) -> list[FieldError]:
         return []
     status, errors = step.status, list[FieldError]()
     never_to_run = step.spec.get("suspend") is True and step.spec.get("completions") == 0
-    if (step.finish_turned or step.changed("active")) and (active := status.get("active", 0)) > 0:
+    if (step.finish_changed or step.changed("active")) and (active := status.get("active", 0)) > 0:
         errors.append(invalid("status.active", active, "active>0 is invalid for finished job"))
-    if (step.finish_turned or step.changed("startTime")) and not never_to_run and "startTime" not in status:
+    if (step.finish_changed or step.changed("startTime")) and not never_to_run and "startTime" not in status:
         errors.append(required("status.startTime", "startTime is required for finished job"))
     uncounted = status.get("uncountedTerminatedPods", {})
-    if (step.finish_turned or step.changed("uncountedTerminatedPods")) and any(uncounted.values()):
+    if (step.finish_changed or step.changed("uncountedTerminatedPods")) and any(uncounted.values()):
         value = internal_form(uncounted, "batch.UncountedTerminatedPods")
         errors.append(invalid("status.uncountedTerminatedPods", value, "must be empty for finished job"))
     return errors
@@ -179,7 +179,7 @@ def _indexes_text_errors(text: str, value: str, completions: int, name: str) -> 
 def _running_errors(step: _StatusChange) -> list[FieldError]:
     terminating, ready = step.status.get("terminating", 0), step.status.get("ready")
     errors: list[FieldError] = []
-    if (step.finish_turned or step.changed("terminating")) and terminating > 0 and step.is_finished:
+    if (step.finish_changed or step.changed("terminating")) and terminating > 0 and step.is_finished:
         errors.append(invalid("status.terminating", terminating, "terminating>0 is invalid for finished job"))
     if step.changed("ready", "active") and ready is not None and ready > step.status.get("active", 0):
         errors.append(invalid("status.ready", ready, "cannot set more ready pods than active"))

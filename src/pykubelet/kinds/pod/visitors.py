@@ -1,4 +1,6 @@
-"""Visits the containers of a pod and the API objects it refers to, which static pods may not use.
+"""Visits the containers of a pod and the API objects it refers to.
+
+Static pods may refer to API objects only if that is allowed.
 
 Upstream: pkg/api/pod/util.go, pkg/apis/core/pods/helpers.go
 """
@@ -31,7 +33,7 @@ _PROJECTIONS = {
 
 
 class UnknownVolumeError(ValueError):
-    """The type of a volume is unknown, and so are its references."""
+    """A volume of unknown type, whose references therefore cannot be found."""
 
 
 def containers_with_paths(spec: Document, path: str) -> Iterator[tuple[Document, str]]:
@@ -42,7 +44,7 @@ def containers_with_paths(spec: Document, path: str) -> Iterator[tuple[Document,
 
 
 def api_references(pod: Document) -> Iterator[str]:
-    """The kinds of API objects that the pod refers to, one text per kind and place; raises UnknownVolumeError."""
+    """The resource name of each reference to an API object; names may repeat. Raises UnknownVolumeError."""
     spec = pod.get("spec", {})
     if spec.get("serviceAccountName"):
         yield "serviceaccounts"
@@ -59,7 +61,7 @@ def api_references(pod: Document) -> Iterator[str]:
 
 
 def secret_names(spec: Document) -> Iterator[str]:
-    """The names of the secrets in a pod's spec; a reference without a name yields an empty text."""
+    """The names of the secrets in a pod's spec; a reference without a name yields an empty string."""
     for reference in spec.get("imagePullSecrets", ()):
         yield reference.get("name", "")
     yield from _container_names(spec, "secretRef", "secretKeyRef")
@@ -81,7 +83,7 @@ def _container_names(spec: Document, from_field: str, key_field: str) -> Iterato
 
 
 def config_map_names(spec: Document) -> Iterator[str]:
-    """The names of the config maps in a pod's spec; a reference without a name yields an empty text."""
+    """The names of the config maps in a pod's spec; a reference without a name yields an empty string."""
     yield from _container_names(spec, "configMapRef", "configMapKeyRef")
     for volume in spec.get("volumes", ()):
         yield volume.get("configMap", {}).get("name", "")

@@ -52,7 +52,7 @@ _HOST_PATH_TYPES = OneOf(
     ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 )
 _MAX_ISCSI_NAME_BYTES = 64
-# Upstream's names of these in messages about two sources, and of gcePersistentDisk also in its own errors.
+# Upstream misspells these names: the first two in errors about a second source, the third in every error of that volume.
 _SECOND_SOURCE_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 _FAULT_NAMES = {"gcePersistentDisk": "persistentDisk"}
 

@@ -113,8 +113,8 @@ def decode_pods(
 ) -> DecodedPods:
     """Decode the static pods of a manifest.
 
-    With `allow_references` they may use config maps and secrets, which upstream forbids; they never may use other
-    objects. With `skips_other_kinds` documents of other kinds are skipped, else they are problems.
+    With `allow_references` they may use config maps and secrets; upstream forbids this. Other API objects are always
+    refused. With `skips_other_kinds` documents of other kinds are skipped, else they are problems.
     """
     documents = read_documents(data, origin=origin.location)
     pods: list[Pod] = []

@@ -1,8 +1,8 @@
 """Removes unused images when their disk is too full, when they are too old, or on demand.
 
 Unused images go in order of last use until the disk is empty enough; pinned images and recent ones stay. Failures become
-events on the node. Unlike upstream, an image that was never used is as old as the time since it was first seen, so that
-an image just pulled is not removed for its age.
+events on the node. Unlike upstream, the age of a never used image counts from when it was first seen, so that an image
+just pulled is not removed for its age.
 
 Upstream: pkg/kubelet/images/image_gc_manager.go, pkg/kubelet/kubelet.go
 """
@@ -28,9 +28,9 @@ IMAGE_GC_PERIOD_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageGcPolicy:
-    """At which disk usage images are removed, down to which, and at which age; a maximum age of 0 means none.
+    """The disk usage that starts the removal of images, the usage that ends it, and the maximum age of an unused image.
 
-    Raises ValueError for invalid percentages.
+    A maximum age of 0 means no maximum. Raises ValueError for invalid percentages.
     """
 
     high_percent: int = 85

@@ -1,7 +1,7 @@
 """Syncs the containers of a pod with its spec: decides the next step, carries it out, and kills pods.
 
 `KubeRuntimeManager.sync_pod` decides with `compute_pod_actions` and has `PodActionsExecutor` kill, create the sandbox and
-start containers. What users must know becomes an event. A sync may be cancelled anywhere: nothing is undone or killed,
+start containers. Failures and back-offs become events. A sync may be cancelled anywhere: nothing is undone or killed,
 and the next sync continues from what it finds.
 
 Upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go, pkg/kubelet/kuberuntime/kuberuntime_sandbox.go,

@@ -363,7 +363,10 @@ def restart_count_from_logs(log_names: Iterable[str]) -> int:
 
 
 def kill_grace_seconds(pod: Pod, container: AnyContainer, reason: KillReason) -> int:
-    """The grace period of a container: the deletion's, else the failed probe's, else the pod's."""
+    """The grace period of one container: the deletion's, else the failed probe's, else the pod's.
+
+    `effective_grace` of the pod workers decides the whole pod's.
+    """
     if pod.metadata.deletion_grace_period_seconds is not None:
         return pod.metadata.deletion_grace_period_seconds
     of_pod = pod.spec.termination_grace_period_seconds

@@ -1,7 +1,6 @@
 """Kills containers and pods, and reads the termination messages of exited containers.
 
-Killing runs pre-stop hooks and respects the termination order of sidecars and grace periods. A termination message
-comes from the container's file, or from the end of its log.
+Killing runs pre-stop hooks, stops sidecars last and in order, and respects grace periods. A termination message comes from the container's file, or from the end of its log.
 
 Upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/kuberuntime/kuberuntime_termination_order.go
 """

@@ -1,11 +1,11 @@
 """Decides whether the node can admit a pod, and which pods a critical pod preempts.
 
 Pure: takes a pod and what is known of the node; returns the first rejection with upstream's reason and message, or the
-preemption victims: as few as possible, the least important first, a guaranteed pod only if all others together are not
-enough. Allocated resources are kept as sums, so that admission costs the same however many pods there are; a pod counts
-from its admission until its last container stopped or its source dropped it, so that an edited manifest is not rejected
-because its predecessor still runs. A pod may set safe sysctls, and others that the administrator allows, but none of a
-namespace it shares with the host.
+preemption victims. Victims are as few as possible, the least important first; a guaranteed pod is preempted only if all
+others together do not free enough. Allocated resources are kept as sums, so that admission costs the same however many
+pods there are. A pod counts from its admission until its last container stopped or its source dropped it; otherwise an
+edited manifest would be rejected while its predecessor still runs. A pod may set safe sysctls and those the
+administrator allows, but no sysctl of a namespace it shares with the host.
 
 Upstream: pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/lifecycle/handlers.go, pkg/kubelet/preemption/preemption.go,
 pkg/kubelet/sysctl/allowlist.go, pkg/kubelet/sysctl/safe_sysctls.go, pkg/kubelet/eviction/eviction_manager.go,
@@ -224,7 +224,7 @@ def preemption_victims(preemptor: Pod, others: Iterable[Pod], missing: Missing) 
 
 
 def _nearest(pods: Sequence[Pod], missing: Missing) -> list[Pod]:
-    """Pods that together free what is missing, each time the one that comes nearest to the rest."""
+    """Pods that together free what is missing; each round takes the pod whose requests come closest to the rest."""
     candidates, chosen = list(pods), list[Pod]()
     while missing:
         best = min(candidates, key=lambda pod: (_distance(missing, pod), _request(pod, MEMORY), _request(pod, CPU)))
@@ -235,7 +235,7 @@ def _nearest(pods: Sequence[Pod], missing: Missing) -> list[Pod]:
 
 
 def _without(missing: Missing, pods: Sequence[Pod]) -> Missing:
-    """What is still missing without these pods."""
+    """What is still missing once these pods are gone."""
     freed = [(name, needed - sum(_request(pod, name) for pod in pods)) for name, needed in missing.items()]
     return {name: needed for name, needed in freed if needed > 0}
 

@@ -5,7 +5,7 @@ and then as a safety net. A hint only says which pod to inspect; the result of t
 are merged until they are read, so a slow reader loses nothing. An inspection that fails or hangs affects only its own
 pod. Upstream lists all containers every second.
 
-In the pod cache one task writes per pod; any task reads. A Moment is a number that only grows, not a time: an
+Only one task writes a pod's entry in the cache; any task may read it. A Moment is a number that only grows, not a time: an
 inspection that began after a sync has a higher one, however coarse the clock is. Pods without containers take no space.
 
 Upstream: pkg/kubelet/pleg/generic.go, pkg/kubelet/pleg/pleg.go, pkg/kubelet/container/cache.go,
@@ -222,7 +222,7 @@ class PodLifecycleEventGenerator:
         self._unreadable: set[PodUid] = set()
 
     def hint(self, uid: PodUid) -> None:
-        """Queue the inspection of a pod; never waits. Repeated hints for a queued pod are free."""
+        """Queue the inspection of a pod; never waits. Hints for a pod that is already queued have no effect."""
         self._hints.put(uid, None)
 
     async def newer_than(self, uid: PodUid, moment: Moment) -> RuntimePod:

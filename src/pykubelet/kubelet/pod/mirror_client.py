@@ -28,7 +28,7 @@ class NodeLookup(Protocol):
     """Reads Node objects from memory; OwnNode, which is above this package."""
 
     def node(self, name: str) -> Node:
-        """The Node of this name; ApiError while it is unknown."""
+        """The Node of this name; raises ApiError while it is unknown."""
 
 
 class NodeUidUnknown(Exception):

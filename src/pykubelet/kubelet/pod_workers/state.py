@@ -95,9 +95,10 @@ def replayed(record: PodSyncStatus) -> PodSyncStatus:
 
 
 def effective_grace(recorded: int, pod: Pod | None, kill: KillPodOptions | None) -> int:
-    """The grace period in seconds: the shortest of what was recorded, what the API says and what the kill asks for.
+    """The pod's grace period in seconds (calculateEffectiveGracePeriod): the shortest of the recorded, the API's and the kill's.
 
-    Zero in `recorded` means none. Without any of them it is the grace period of the pod's spec.
+    Zero in `recorded` means none. Without any of them it is the grace period of the pod's spec. A single container's grace
+    period is decided by `kill_grace_seconds` in kuberuntime.
     """
     asked = (pod.metadata.deletion_grace_period_seconds if pod else None, kill.grace_seconds if kill else None)
     grace, is_asked = recorded, False
@@ -265,12 +266,12 @@ class PodStateMachine:
         return WorkerDecision(wake=(uid,))
 
     def sync_known(self, desired: Container[PodUid], now: float) -> list[WorkerDecision]:
-        """Terminate pods that are not desired, forget finished ones; the caller restarts desired pods left unknown."""
+        """Terminate pods that are not desired and forget finished ones; the caller starts desired pods without a worker."""
         self.has_synced = True
         return [self.settle(uid, now, is_desired=uid in desired) for uid in tuple(self.records)]
 
     def settle(self, uid: PodUid, now: float, *, is_desired: bool) -> WorkerDecision:
-        """Do the same for one pod."""
+        """Apply `sync_known` to one pod."""
         record = self.records.get(uid)
         if record is None or (is_desired and not record.restart_requested):
             return IGNORED

@@ -148,7 +148,7 @@ class SimulatedProbes:
         return HttpProbeResponse(200, None, b"ok") if is_healthy else HttpProbeResponse(503, None, b"unhealthy")
 
     async def close(self) -> None:
-        """Nothing is to be closed."""
+        """Does nothing: simulated probes hold no connections."""
 
     async def tcp(self, host: str, port: int, timeout_seconds: int) -> ProbeAttempt:  # noqa: ARG002
         # An unhealthy container still listens.

@@ -1,9 +1,10 @@
 """The status manager: decides what the node reports about each pod, and sends it to the API server.
 
-Setters never wait. Changed pods are queued; several are sent at once, terminal and readiness changes first, the
-statuses of one pod in order and only the newest. Failed sends are retried with back-off, not before the time the server
-asked for. Every ten seconds all statuses are compared with what the API shows. Upstream has one worker and no order. A
-container that cannot be found when its pod terminates counts as failed; containers that never started stay waiting.
+Setters never wait. Changed pods are queued and several are sent at once, those with terminal phases and readiness
+changes first. Of one pod only the newest status is sent. Failed sends are retried with back-off, not before the time
+the server asked for. Every ten seconds all statuses are compared with what the API shows. Upstream has one worker and no
+priorities. A container that cannot be found when its pod terminates counts as failed; containers that never started
+stay waiting.
 
 Upstream: pkg/kubelet/status/status_manager.go
 """

@@ -226,4 +226,4 @@ def test_graph_finds_what_a_plain_search_finds(steps: list[tuple[str, str, Docum
     vertices += [Vertex("persistentvolumes", "", name) for name in "vw"]
     for vertex in vertices:
         for node in ("n1", "n2"):
-            assert graph.leads_to(vertex, node) == naive_leads(pods, volumes, vertex, node)
+            assert graph.has_path_from(vertex, node) == naive_leads(pods, volumes, vertex, node)

@@ -1,8 +1,8 @@
 """Plans the file system of a container: the machine's files with the volumes mounted on top.
 
 The container gets a new root in memory, into which everything of the old root is bound. A directory that lacks a mount
-point is rebuilt in memory too, with its content bound into it, so nothing is created on the machine's disk. Only a volume
-gets missing mount points itself, because its content must persist. The container does not see files that the machine
+point is rebuilt in memory too, with its content bound into it, so nothing is created on the machine's disk. Missing mount
+points are created on disk only inside volumes, because their content must persist. The container does not see files that the machine
 adds later to a rebuilt directory; files that the container adds there end with it. A rebuilt /dev has only the devices
 that every container has.
 """
@@ -81,7 +81,7 @@ class ViewStep(NamedTuple):
 
 
 class _MountPoint(NamedTuple):
-    """The path of a mount, which may have to be created, and the directories to create above it."""
+    """The path of a mount, which may have to be created, and its missing parent directories."""
 
     folders: tuple[str, ...]
     path: str
@@ -99,7 +99,7 @@ def plan_view(
 ) -> list[ViewStep]:
     """The steps that build the file system, in order; with `read_only` everything but the mounts is read-only.
 
-    `spare` is mounted if its path does not exist and is not in a volume, where it can be created.
+    `spare` is mounted only if its path is missing and outside every volume; inside a volume the path can be created.
     """
     ordered = sorted(mounts, key=lambda mount: posixpath.normpath(mount.container_path).count("/"))
     builder = _ViewBuilder(disk)
