@@ -1,4 +1,4 @@
-"""Cases 6.24-45 and -46: which dead containers and sandboxes are removed; 1 h old, 2 per container, 6 in all."""
+"""Cases 6.24-45 and -46: which dead containers (1 h old, beyond 2 per container or 6) and sandboxes are removed."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -23,9 +23,9 @@ def _deleted(uid: PodUid) -> bool:
 
 
 def _pods(*containers: str) -> list[RuntimePod]:
-    """Pods of containers written `pod:name/minute`, the minute of its making; `+` for one that runs, `?` if unknown.
+    """Pods with containers written `pod:name/minute`, the minute of creation; `+` means running, `?` unknown.
 
-    `now` instead of the minute makes a young one; without a name it is main.
+    `now` instead of the minute makes a new container; the default name is main.
     """
     by_pod: dict[str, list[RuntimeContainer]] = {}
     for text in containers:
@@ -44,7 +44,9 @@ def _pods(*containers: str) -> list[RuntimePod]:
 def _removed(
     containers: Iterable[str], policy: GcPolicy = POLICY, is_gone: Callable[[PodUid], bool] = _never
 ) -> set[str]:
-    removals = containers_to_remove(_pods(*containers), policy, NOW, is_gone=is_gone, is_reported=lambda _: True)
+    removals = containers_to_remove(
+        _pods(*containers), policy, NOW, is_gone=is_gone, is_exit_reported=lambda _, __: True
+    )
     return {one.container_id for one in removals}
 
 
@@ -81,13 +83,13 @@ def test_dead_containers_beyond_the_policy_go(
 @pytest.mark.case("6.24-45 unknown state: stopped before it is removed")
 def test_container_of_unknown_state_is_stopped_first() -> None:
     removals = containers_to_remove(
-        _pods("a/1", "a/0?"), _policy(0, -1), NOW, is_gone=_never, is_reported=lambda _: True
+        _pods("a/1", "a/0?"), _policy(0, -1), NOW, is_gone=_never, is_exit_reported=lambda _, __: True
     )
     assert [(one.container_id, one.stop_first) for one in removals] == [("a/0?", True), ("a/1", False)]
 
 
 def _sandboxes(uid: str, *sandboxes: str) -> RuntimePod:
-    """A pod of sandboxes, newest first: `+` for one that is ready, `*` for one with a container in it."""
+    """A pod with these sandboxes, newest first: `+` marks a ready sandbox, `*` one with a container."""
     made = tuple(
         Sandbox(id=text, is_ready="+" in text, created_at=NOW - timedelta(minutes=age))
         for age, text in enumerate(sandboxes)

@@ -93,7 +93,7 @@ def _garbage(deps: NodeDependencies, remover: ContainerRemover, pods: NodePods) 
         runtime=deps.runtime.runtime,
         remover=remover,
         states=pods.removal,
-        is_reported=pods.statuses.is_reported,
+        is_exit_reported=pods.statuses.is_exit_reported,
         events=deps.recorder,
         node=deps.reference,
         clock=deps.clock,

@@ -1,18 +1,17 @@
 """Removes dead containers, sandboxes and the logs of pods that are gone.
 
 `ContainerGc` collects once a minute; `PodContainerDeletor` removes the containers of a deleted or evicted pod as soon as
-the last one has ended. Dead containers are kept for their logs and exit codes, a few for each container name; until the
-API has a pod's newest status, also those that this status shows. So no exit code is lost if the node is killed.
+the last one has ended. Dead containers are kept for their logs and exit codes, a few for each container name; those that
+a status shows also until the API has their exit, so that no exit code is lost if the node is killed.
 
 Upstream: pkg/kubelet/kuberuntime/kuberuntime_gc.go, pkg/kubelet/pod_container_deletor.go,
 pkg/kubelet/container/container_gc.go
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Protocol
 
 from pykubelet.aio.clock import Clock
@@ -37,8 +36,8 @@ _SHOWN_IN_STATUS = 2
 
 IsGone = Callable[[PodUid], bool]
 """Whether nothing of a pod has to be kept."""
-IsReported = Callable[[PodUid], bool]
-"""Whether the API has the newest status of a pod."""
+IsExitReported = Callable[[PodUid, str], bool]
+"""Whether the API has the exit of a pod's container, given by its ID."""
 
 _Groups = dict[tuple[PodUid, str], list[RuntimeContainer]]
 
@@ -61,20 +60,20 @@ class ContainerRemoval:
 
 
 def containers_to_remove(
-    pods: Iterable[RuntimePod], policy: GcPolicy, now: datetime, *, is_gone: IsGone, is_reported: IsReported
+    pods: Iterable[RuntimePod], policy: GcPolicy, now: datetime, *, is_gone: IsGone, is_exit_reported: IsExitReported
 ) -> tuple[ContainerRemoval, ...]:
     """The containers beyond the policy, the oldest of each group first."""
     groups = _dead(pods, now - timedelta(seconds=policy.min_age_seconds))
     removed: list[RuntimeContainer] = []
     for key in [key for key in groups if is_gone(key[0])]:
         removed += reversed(groups.pop(key))
-    unreported = {key: groups.pop(key) for key in list(groups) if not is_reported(key[0])}
+    unreported = {key: _unreported(key[0], [one.id for one in groups[key]], is_exit_reported) for key in groups}
     if policy.max_per_container >= 0:
-        removed += _cut(unreported, max(policy.max_per_container, _SHOWN_IN_STATUS))
-        removed += _cut(groups, policy.max_per_container)
+        removed += _cut(groups, {key: max(policy.max_per_container, unreported[key]) for key in groups})
+    groups = {key: group for key, group in groups.items() if not unreported[key]}
     if policy.max_containers >= 0 and sum(map(len, groups.values())) > policy.max_containers:
         # An equal share for each, so that one that crashes often does not displace the last container of another.
-        removed += _cut(groups, max(policy.max_containers // len(groups), 1))
+        removed += _cut(groups, dict.fromkeys(groups, max(policy.max_containers // len(groups), 1)))
         rest = sorted((one for group in groups.values() for one in group), key=_age)
         removed += rest[: max(len(rest) - policy.max_containers, 0)]
     return tuple(ContainerRemoval(one.id, one.state == ContainerState.UNKNOWN) for one in removed)
@@ -110,12 +109,18 @@ def _dead(pods: Iterable[RuntimePod], newest: datetime) -> _Groups:
     return groups
 
 
-def _cut(groups: _Groups, keep: int) -> Sequence[RuntimeContainer]:
-    """Takes the containers beyond the newest `keep` out of each group."""
+def _unreported(uid: PodUid, dead: Sequence[str], is_exit_reported: IsExitReported) -> int:
+    """How many of a name's dead containers, newest first, must stay until the API has their exit."""
+    shown = enumerate(dead[:_SHOWN_IN_STATUS], 1)
+    return max((number for number, container_id in shown if not is_exit_reported(uid, container_id)), default=0)
+
+
+def _cut(groups: _Groups, keep: Mapping[tuple[PodUid, str], int]) -> Sequence[RuntimeContainer]:
+    """Takes the containers beyond the newest that are to be kept out of each group."""
     removed: list[RuntimeContainer] = []
     for key, group in groups.items():
-        removed += reversed(group[keep:])
-        groups[key] = group[:keep]
+        removed += reversed(group[keep[key] :])
+        groups[key] = group[: keep[key]]
     return removed
 
 
@@ -180,13 +185,14 @@ class ContainerGc:
         runtime: Runtime,
         remover: ContainerRemover,
         states: PodStateProvider,
-        is_reported: IsReported,
+        is_exit_reported: IsExitReported,
         events: EventRecorder,
         node: ObjectReference,
         clock: Clock,
         policy: GcPolicy,
     ) -> None:
-        self._runtime, self._remover, self._states, self._is_reported = runtime, remover, states, is_reported
+        self._runtime, self._remover, self._states = runtime, remover, states
+        self._is_exit_reported = is_exit_reported
         self._events, self._node, self._clock, self._policy = events, node, clock, policy
 
     async def run(self, ready: asyncio.Event) -> None:
@@ -215,7 +221,7 @@ class ContainerGc:
             self._policy,
             now,
             is_gone=lambda uid: all_ready and is_gone(uid),
-            is_reported=self._is_reported,
+            is_exit_reported=self._is_exit_reported,
         )
         if removals:
             owners = {container.id: pod for pod in pods for container in pod.containers}
@@ -231,10 +237,12 @@ class ContainerGc:
 
     async def prune(self, pod: RuntimePod) -> None:
         """Remove dead containers of a pod beyond the policy's number for each name; at least the newest stays."""
-        keep = max(self._policy.max_per_container, 1 if self._is_reported(pod.uid) else _SHOWN_IN_STATUS)
-        newest = {one.name: one.id for one in reversed(pod.containers)}
-        surplus = (dead_beyond(pod, keep, container_id=container_id) for container_id in newest.values())
-        await self._remover.remove_ended(pod, chain.from_iterable(surplus))
+        surplus: list[str] = []
+        for container_id in {one.name: one.id for one in pod.containers}.values():
+            dead = dead_beyond(pod, 0, container_id=container_id)
+            unreported = _unreported(pod.uid, dead, self._is_exit_reported)
+            surplus += dead[max(self._policy.max_per_container, unreported, 1) :]
+        await self._remover.remove_ended(pod, surplus)
 
     async def remove_dead(self, pod: RuntimePod) -> None:
         """Remove all dead containers of a pod, for instance after its eviction."""

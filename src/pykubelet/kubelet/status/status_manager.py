@@ -280,9 +280,13 @@ class StatusManager:
         """Whether the newest status of this pod is unsent; always False without a client."""
         return self._sender is not None and self._cache.is_unsent(uid)
 
-    def is_reported(self, uid: PodUid) -> bool:
-        """Whether a status of this pod was set since the start, and the API has the newest one."""
-        return self._cache.get(uid) is not None and not self.is_unsent(uid)
+    def is_exit_reported(self, uid: PodUid, container_id: str) -> bool:
+        """Whether the API shows the exit of this container, or already has a newer status of the pod."""
+        entry = self._cache.get(uid)
+        if entry is None or not self.is_unsent(uid):
+            return entry is not None
+        known = self._records.view.newest(uid, entry)
+        return known is not None and container_id in _exited_ids(known.status)
 
     def shown_status(self, pod: Pod) -> PodStatus:
         """The status that the API shows of a pod, the base after a restart: no condition may move without cause."""
@@ -390,6 +394,13 @@ class StatusManager:
         log.warning("illegal status transition rejected", pod=pod_label(pod), why=why)
         if self._observer is not None:
             self._observer.status_refused(pod, why)
+
+
+def _exited_ids(status: PodStatus) -> set[str]:
+    """The containers whose exit a status shows, by the runtime's ID."""
+    statuses = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
+    ends = (state.terminated for one in statuses for state in (one.state, one.last_state))
+    return {end.container_id.rpartition("://")[2] for end in ends if end is not None}
 
 
 def _stays_finished(pod: Pod, entry: VersionedStatus | None) -> bool:

@@ -1,4 +1,4 @@
-"""Room made on a full disk: dead containers first, then images; what fails keeps nothing else from going."""
+"""Reclaiming disk space: dead containers first, then images; one failure does not stop the rest."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ NODE = ObjectReference(kind="Node", name="node-1")
 
 
 class AllOver:
-    """Every pod has ended, none is gone. PodStates."""
+    """Every pod has ended, none is deleted. Implements PodStates."""
 
     def all_sources_ready(self) -> bool:
         return True
@@ -34,7 +34,7 @@ class AllOver:
 
 
 class Forgetful(SimRuntime):
-    """Says what there is only while it can."""
+    """A runtime whose pod list can be made to fail."""
 
     is_deaf = False
 
@@ -49,7 +49,7 @@ def reclaimer(rig: Rig, *, with_images: bool = True) -> DiskReclaimer:
         runtime=rig.sim,
         remover=rig.remover,
         states=AllOver(),
-        is_reported=lambda _: True,
+        is_exit_reported=lambda _, __: True,
         events=rig.events,
         node=NODE,
         clock=rig.clock,
@@ -69,7 +69,7 @@ def reclaimer(rig: Rig, *, with_images: bool = True) -> DiskReclaimer:
 
 @pytest.mark.parametrize("with_images", [True, False])
 async def test_image_of_a_dead_container_goes_with_it(tmp_path: Path, *, with_images: bool) -> None:
-    """In one go; a runtime without images loses containers only."""
+    """Both are removed in one pass; without an image service only the container is removed."""
     sim = SimRuntime(clock=VirtualClock(), default=Behaviour(runs=(ContainerRun(seconds=0),)))
     async with Rig(tmp_path, sim=sim).running() as rig:
         web = pod(restart_policy="Never", containers=[container(image="example/image:1")])
@@ -82,7 +82,7 @@ async def test_image_of_a_dead_container_goes_with_it(tmp_path: Path, *, with_im
 
 
 async def test_runtime_that_does_not_answer_makes_no_room(tmp_path: Path) -> None:
-    """And raises nothing: whoever asked looks for itself whether there is room."""
+    """It raises no error: callers measure the free space themselves."""
     sim = Forgetful(clock=VirtualClock())
     async with Rig(tmp_path, sim=sim, images=SimImages()).running() as rig:
         await rig.sync(pod())

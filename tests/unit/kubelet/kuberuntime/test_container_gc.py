@@ -1,4 +1,4 @@
-"""The garbage collector on a simulated runtime; what it may remove is decided in gc_plan."""
+"""The container garbage collector on a simulated runtime; what may be removed is decided in gc_plan."""
 
 import asyncio
 from dataclasses import replace
@@ -19,7 +19,7 @@ CRASHING = Behaviour(runs=(ContainerRun(seconds=1, exit_code=1),))
 
 
 class States:
-    """Says which pods are over, as a test wants it."""
+    """Pod states that the test sets."""
 
     def __init__(self) -> None:
         self.is_ready = True
@@ -37,7 +37,7 @@ class States:
 
 
 class Garbage(Rig):
-    """The rig with a collector."""
+    """The rig with a container garbage collector."""
 
     def __init__(self, logs: Path, sim: SimRuntime | None = None) -> None:
         super().__init__(logs, sim=sim or SimRuntime(clock=VirtualClock(), default=CRASHING))
@@ -47,7 +47,7 @@ class Garbage(Rig):
             runtime=self.sim,
             remover=self.remover,
             states=self.pods,
-            is_reported=lambda uid: uid not in self.unreported,
+            is_exit_reported=lambda _, container_id: container_id not in self.unreported,
             events=self.events,
             node=ObjectReference(kind="Node", name="node-1", uid="node-1"),
             clock=self.clock,
@@ -55,7 +55,7 @@ class Garbage(Rig):
         )
 
     async def crashed(self, times: int) -> Pod:
-        """A pod whose container has crashed so often."""
+        """A pod whose container has crashed this many times."""
         web = pod(restart_policy="Always")
         while len((await self.observed(web)).containers) < times:
             await self.sync(web)
@@ -63,8 +63,8 @@ class Garbage(Rig):
         return web
 
 
-async def test_of_each_container_one_dead_is_kept(tmp_path: Path) -> None:
-    """With its log; the others go with theirs."""
+async def test_one_dead_container_per_name_is_kept(tmp_path: Path) -> None:
+    """Its log is kept as well; the logs of the others are removed."""
     async with Garbage(tmp_path).running() as rig:
         web = await rig.crashed(3)
         directory = tmp_path / "pods/default_web_uid-default-web/main"
@@ -77,7 +77,7 @@ async def test_of_each_container_one_dead_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_ready", [True, False], ids=["sources ready", "sources not ready"])
 async def test_nothing_is_kept_of_a_pod_that_is_gone(tmp_path: Path, is_ready: bool) -> None:
-    """Containers, sandbox and logs; but only once every source has said which pods there are."""
+    """Containers, sandbox and logs are removed, but only once all sources are ready."""
     async with Garbage(tmp_path).running() as rig:
         web = await rig.crashed(1)
         await rig.killer.kill_pod(web, await rig.observed(web))
@@ -87,8 +87,8 @@ async def test_nothing_is_kept_of_a_pod_that_is_gone(tmp_path: Path, is_ready: b
         assert bool(list((tmp_path / "pods").iterdir())) is not is_ready
 
 
-async def test_urgent_collection_takes_what_is_over_but_not_gone(tmp_path: Path) -> None:
-    """The disk is full: exit codes and logs of pods that ended go too, their log directory stays."""
+async def test_urgent_collection_also_removes_pods_that_ended(tmp_path: Path) -> None:
+    """With a full disk, containers and logs of ended pods are removed, too; the log directory stays."""
     async with Garbage(tmp_path).running() as rig:
         web = await rig.crashed(1)
         await rig.killer.kill_pod(web, await rig.observed(web))
@@ -101,7 +101,7 @@ async def test_urgent_collection_takes_what_is_over_but_not_gone(tmp_path: Path)
 
 
 async def test_dead_containers_of_a_name_are_pruned_when_one_dies(tmp_path: Path) -> None:
-    """The newest stays; of an evicted pod none does."""
+    """The newest stays; remove_dead, used after an eviction, removes that one, too."""
     async with Garbage(tmp_path).running() as rig:
         web = await rig.crashed(3)
         observed = await rig.observed(web)
@@ -112,19 +112,21 @@ async def test_dead_containers_of_a_name_are_pruned_when_one_dies(tmp_path: Path
 
 
 @pytest.mark.parametrize("collect", [False, True], ids=["prune", "collect"])
-async def test_dead_containers_shown_in_a_status_stay_until_the_api_has_it(tmp_path: Path, collect: bool) -> None:
-    """A status shows the newest container and the end of the one before: a killed node must still find both."""
+@pytest.mark.parametrize(("unreported", "kept"), [([], [2]), ([2], [2]), ([1], [1, 2]), ([0, 1, 2], [1, 2])])
+async def test_exits_of_the_newest_two_containers_stay_until_the_api_has_them(
+    tmp_path: Path, collect: bool, unreported: list[int], kept: list[int]
+) -> None:
+    """A status shows the newest container and the one before it; a node that was killed must still find their exits."""
     async with Garbage(tmp_path).running() as rig:
         web = await rig.crashed(3)
-        rig.unreported = {web.metadata.uid}
-        for attempts in ([1, 2], [2]):
-            await (rig.gc.collect() if collect else rig.gc.prune(await rig.observed(web)))
-            assert sorted(one.attempt for one in (await rig.observed(web)).containers) == attempts
-            rig.unreported.clear()
+        ids = {one.attempt: one.id for one in (await rig.observed(web)).containers}
+        rig.unreported = {ids[attempt] for attempt in unreported}
+        await (rig.gc.collect() if collect else rig.gc.prune(await rig.observed(web)))
+        assert sorted(one.attempt for one in (await rig.observed(web)).containers) == kept
 
 
 async def test_collection_that_fails_is_an_event_on_the_node(tmp_path: Path) -> None:
-    """And is tried again a minute later."""
+    """It is tried again a minute later."""
 
     class Deaf(SimRuntime):
         async def pods(self) -> list[RuntimePod]:
@@ -137,8 +139,8 @@ async def test_collection_that_fails_is_an_event_on_the_node(tmp_path: Path) -> 
     assert rig.events.seen == [("Warning", "ContainerGCFailed", "no answer")] * 2
 
 
-async def test_container_that_cannot_be_removed_keeps_nobody_else(tmp_path: Path) -> None:
-    """The next of the list is removed all the same."""
+async def test_container_that_cannot_be_removed_does_not_block_others(tmp_path: Path) -> None:
+    """The next container in the list is still removed."""
 
     class Sticky(SimRuntime):
         refused = 0
@@ -155,8 +157,8 @@ async def test_container_that_cannot_be_removed_keeps_nobody_else(tmp_path: Path
         assert [one.attempt for one in (await rig.observed(web)).containers] == [2, 0]
 
 
-async def test_container_nobody_knows_the_state_of_is_stopped_before_it_goes(tmp_path: Path) -> None:
-    """It may still run."""
+async def test_container_in_unknown_state_is_stopped_before_removal(tmp_path: Path) -> None:
+    """It may still be running."""
 
     class Unsure(SimRuntime):
         def __init__(self) -> None:

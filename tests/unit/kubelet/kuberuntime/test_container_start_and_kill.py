@@ -1,4 +1,4 @@
-"""The pure decisions around starting and ending containers hold for any input."""
+"""Properties of the pure decisions about starting and stopping containers."""
 
 from dataclasses import replace as changed
 
@@ -24,7 +24,7 @@ STATES = st.sampled_from(list(ContainerState))
 
 
 def ended_in_turn(waits: dict[str, frozenset[str]], running: set[str]) -> list[str]:
-    """An order in which all can end, each after those it waits for; empty if they wait for each other."""
+    """A valid termination order; empty if the dependencies have a cycle."""
     order: list[str] = []
     while len(order) < len(running):
         free = sorted(name for name in running if name not in order and waits.get(name, frozenset()) <= set(order))
@@ -36,8 +36,8 @@ def ended_in_turn(waits: dict[str, frozenset[str]], running: set[str]) -> list[s
 
 @settings(max_examples=100)
 @given(INIT, st.data())
-def test_everyone_gets_a_turn_to_end(init: tuple[Container, ...], data: st.DataObject) -> None:
-    """Nobody waits for itself or in a circle, nor for what does not run; only sidecars wait, the last for no sidecar."""
+def test_termination_dependencies_have_no_cycle(init: tuple[Container, ...], data: st.DataObject) -> None:
+    """Only sidecars wait, only for running containers; the last sidecar waits for the regular containers alone."""
     web = pod(init_containers=init, containers=(container("a"), container("b")))
     names = [one.name for one in (*init, *web.spec.containers)]
     running = data.draw(st.sets(st.sampled_from(names)))
@@ -53,8 +53,8 @@ def test_everyone_gets_a_turn_to_end(init: tuple[Container, ...], data: st.DataO
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from(["i0", "i1", "main"]), STATES), max_size=8))
-def test_of_init_containers_the_newest_stays(made: list[tuple[str, ContainerState]]) -> None:
-    """Nothing that may run is removed, and of each name at most one that is over is left."""
+def test_surplus_init_containers_exclude_the_newest(made: list[tuple[str, ContainerState]]) -> None:
+    """Running containers are kept, and at most one dead container per name."""
     containers = tuple(
         RuntimeContainer(id=str(index), name=name, state=state, created_at=EPOCH)
         for index, (name, state) in enumerate(made)
@@ -81,7 +81,7 @@ USERS = st.sampled_from([None, 0, 1, 1000])
 def test_root_never_runs_where_it_must_not(
     of_pod: bool | None, of_container: bool | None, pod_user: int | None, own_user: int | None, image_user: str | None
 ) -> None:
-    """The container's word goes before the pod's; only a user known not to be root gets through."""
+    """The container's setting overrides the pod's; an image user that may be root is rejected."""
     main = container(security_context=SecurityContext(run_as_non_root=of_container, run_as_user=own_user))
     web = pod(security_context=PodSecurityContext(run_as_non_root=of_pod, run_as_user=pod_user))
     is_forbidden = bool(of_container if of_container is not None else of_pod)
@@ -98,7 +98,7 @@ def test_root_never_runs_where_it_must_not(
 
 @pytest.mark.parametrize("port", [None, 0, -1, 65536, "65536", "nobody", ""])
 def test_port_that_is_none_is_an_error(port: int | str | None) -> None:
-    """By number or by name."""
+    """Covers numbers and unknown names."""
     with pytest.raises(ValueError, match=r"port|strconv\.Atoi: parsing"):
         container_port(port, container())
 
@@ -106,7 +106,7 @@ def test_port_that_is_none_is_an_error(port: int | str | None) -> None:
 @settings(max_examples=100)
 @given(st.text(max_size=10), st.sampled_from(["10.0.0.1", "fd00::1", "web.example"]), st.integers(1, 65535))
 def test_request_goes_to_the_host_it_was_meant_for(path: str, host: str, port: int) -> None:
-    """Whatever the path is, it cannot change host, port or scheme."""
+    """No path can change host, port or scheme."""
     request = http_get_request(HTTPGetAction(path=path, port=port), container(), pod_ip=host, purpose="probe")
     shown = f"[{host}]" if ":" in host else host
     assert request.url.startswith(f"http://{shown}:{port}")
@@ -114,8 +114,8 @@ def test_request_goes_to_the_host_it_was_meant_for(path: str, host: str, port: i
     assert as_plain_http(changed(request, scheme="https")) == request
 
 
-def test_container_nobody_lists_is_implicitly_required() -> None:
-    """As upstream words it; ids in messages give way to names, which can be counted together."""
+def test_container_not_in_the_spec_is_implicitly_required() -> None:
+    """The text is upstream's; container ids in messages are replaced by names, so that events aggregate."""
     assert container_reference(pod(), "pause").field_path == "implicitly required container pause"
     assert container_reference(pod(), "main").field_path == "spec.containers{main}"
     assert without_id("stop of abc failed", "abc", "main") == "stop of main failed"

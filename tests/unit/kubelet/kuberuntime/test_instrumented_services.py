@@ -1,4 +1,4 @@
-"""What is counted of a runtime: operations, starts, lists of everything."""
+"""Metrics of the runtime: operations, starts and relists."""
 
 import asyncio
 from typing import Any
@@ -32,7 +32,7 @@ def value(collector: Any, name: str, **labels: str) -> float | None:
 
 
 async def test_operations_have_the_names_of_cri() -> None:
-    """A sandbox that is stopped and removed is not taken for a container, also not by an agent that did not make it."""
+    """Stopping and removing a sandbox counts as such even if an earlier kubelet created it."""
     clock, web = VirtualClock(), pod("web")
     sim, counts = SimRuntime(clock=clock), RuntimeOperationMetrics(clock=clock)
     made = await InstrumentedRuntime(sim, counts).create_sandbox(
@@ -49,7 +49,7 @@ async def test_operations_have_the_names_of_cri() -> None:
 
 
 async def test_operations_that_fail_are_errors_and_those_cancelled_are_not() -> None:
-    """Both took their time."""
+    """The duration of both is recorded."""
     clock = VirtualClock()
     counts = RuntimeOperationMetrics(clock=clock)
     with pytest.raises(RuntimeFailure), counts.counting("start_container"):
@@ -61,8 +61,8 @@ async def test_operations_that_fail_are_errors_and_those_cancelled_are_not() -> 
     assert value(counts, "kubelet_runtime_operations_duration_seconds_count", operation_type="start_container") == 2
 
 
-async def test_pulls_are_told_apart_by_size() -> None:
-    """Only pulls that went well."""
+async def test_pulls_are_measured_by_image_size() -> None:
+    """A small image counts in the smallest size class."""
     clock = VirtualClock()
     counts = RuntimeOperationMetrics(clock=clock)
     images = InstrumentedImages(SimImages(), counts, clock=clock)
@@ -73,14 +73,14 @@ async def test_pulls_are_told_apart_by_size() -> None:
 
 @given(st.integers(min_value=0, max_value=1 << 40))
 def test_every_image_has_a_size_class(size: int) -> None:
-    """A larger image is never in a smaller class."""
+    """The smallest class ends at 10 MB, the largest begins above 100 GB."""
     assert image_size_bucket(size)
     assert (image_size_bucket(size) == "0-10MB") == (size <= 10 << 20)
     assert (image_size_bucket(size) == "GT100GB") == (size > 100 << 30)
 
 
 def test_starts_are_counted_by_kind_and_reason() -> None:
-    """Each try counts; one that is only held back is none."""
+    """Each attempt counts; a start held back by CrashLoopBackOff does not."""
     web = pod(
         "web",
         init_containers=(Container(name="first"),),
@@ -109,7 +109,7 @@ def test_starts_are_counted_by_kind_and_reason() -> None:
 
 
 def test_relists_are_measured() -> None:
-    """How long each took, and from one to the next; the last that went well is remembered."""
+    """Records durations, intervals and the time of the last successful relist."""
     clock, times = ManualClock(), RelistMetrics()
     times.began(10.0)
     times.ended(10.2, clock.now())

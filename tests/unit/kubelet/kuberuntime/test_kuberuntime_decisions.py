@@ -1,4 +1,4 @@
-"""What holds for the small decisions about containers, whatever they are asked."""
+"""Properties of the small decisions of the runtime manager."""
 
 from datetime import timedelta
 
@@ -58,7 +58,7 @@ def test_nothing_has_changed_between_equal_views(seen: RuntimePod) -> None:
 
 @given(views(), views())
 @few
-def test_changes_tell_of_all_that_came_and_went(old: RuntimePod, new: RuntimePod) -> None:
+def test_events_cover_every_added_and_removed_id(old: RuntimePod, new: RuntimePod) -> None:
     def ids(pod: RuntimePod) -> set[str]:
         return {one.id for one in pod.containers} | {one.id for one in pod.sandboxes}
 
@@ -112,7 +112,7 @@ def test_new_sandbox_is_a_further_attempt(seen: RuntimePod, host_network: bool) 
 
 @given(st.text(), st.text(), st.text(), st.text())
 @few
-def test_hash_tells_names_and_images_apart(name: str, image: str, other_name: str, other_image: str) -> None:
+def test_hash_is_equal_for_equal_names_and_images(name: str, image: str, other_name: str, other_image: str) -> None:
     hashes = container_hash(container(name, image=image)), container_hash(container(other_name, image=other_image))
     assert (name, image) != (other_name, other_image) or hashes[0] == hashes[1]
     assert 0 <= int(hashes[0], 16) < 2**32
@@ -148,7 +148,9 @@ def test_delays_stay_between_first_and_limit(gaps: list[float]) -> None:
 @few
 def test_garbage_is_only_what_does_not_run(pods: tuple[RuntimePod, ...], per: int, total: int) -> None:
     policy = GcPolicy(max_per_container=per, max_containers=total)
-    removals = containers_to_remove(pods, policy, NOW, is_gone=lambda uid: uid == "gone", is_reported=lambda _: True)
+    removals = containers_to_remove(
+        pods, policy, NOW, is_gone=lambda uid: uid == "gone", is_exit_reported=lambda _, __: True
+    )
     removed = [one.container_id for one in removals]
     assert len(set(removed)) == len(removed)
     for seen in pods:
@@ -184,7 +186,7 @@ def test_dead_beyond_keeps_the_newest(seen: RuntimePod, keep: int) -> None:
 
 
 def test_pod_of_another_network_needs_a_new_sandbox() -> None:
-    """A pod in the node's network needs no address of its own."""
+    """A pod in the host network needs no address of its own."""
     sandbox = Sandbox(id="s", created_at=EPOCH, host_network=True)
     seen = RuntimePod(uid=PodUid("uid"), namespace="default", name="web", sandboxes=(sandbox,))
     wanted: Pod = pod(host_network=True)

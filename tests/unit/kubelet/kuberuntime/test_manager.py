@@ -1,4 +1,4 @@
-"""Bringing pods to a simulated runtime, step by step."""
+"""Syncing pods on a simulated runtime, step by step."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ def scripted(tmp_path: Path, images: SimImages | None = None, **scripts: Behavio
 
 
 async def test_new_pod_gets_a_sandbox_and_its_containers(tmp_path: Path) -> None:
-    """With the events users know, about the container they concern."""
+    """The events are those of the kubelet, about the container concerned."""
     web = pod(containers=(container("a"), container("b")))
     async with Rig(tmp_path).running() as rig:
         results = await rig.sync(web)
@@ -56,7 +56,7 @@ async def test_new_pod_gets_a_sandbox_and_its_containers(tmp_path: Path) -> None
 
 
 async def test_container_is_made_with_everything_resolved(tmp_path: Path) -> None:
-    """Attempt, log path and hash are what the node will look for later."""
+    """Its attempt, image and log directory are set."""
     async with Rig(tmp_path).running() as rig:
         web = pod()
         await rig.sync(web)
@@ -67,7 +67,7 @@ async def test_container_is_made_with_everything_resolved(tmp_path: Path) -> Non
 
 
 async def test_attempt_goes_on_from_old_logs_when_the_runtime_forgot(tmp_path: Path) -> None:
-    """After a reboot no log of the past is written over."""
+    """After a reboot no old log is overwritten."""
     directory = tmp_path / "pods" / "default_web_uid-default-web" / "main"
     directory.mkdir(parents=True)
     (directory / "2.log").write_text("")
@@ -78,7 +78,7 @@ async def test_attempt_goes_on_from_old_logs_when_the_runtime_forgot(tmp_path: P
 
 
 async def test_crashing_container_is_held_back_longer_each_time(tmp_path: Path) -> None:
-    """The first restart is immediate; then the user sees why and how long."""
+    """The first restart is immediate; the next one shows CrashLoopBackOff and its delay."""
     web = pod(restart_policy="Always")
     async with scripted(tmp_path, main=Behaviour(runs=(ContainerRun(seconds=1, exit_code=1),))).running() as rig:
         await rig.sync(web)
@@ -103,7 +103,7 @@ async def test_crashing_container_is_held_back_longer_each_time(tmp_path: Path) 
 
 
 async def test_init_containers_run_one_after_the_other(tmp_path: Path) -> None:
-    """The regular ones wait for the last of them, and old init containers are not piled up."""
+    """Regular containers wait for the last one, and old init containers are pruned."""
     done = Behaviour(runs=(ContainerRun(seconds=1),))
     flaky = Behaviour(
         runs=(ContainerRun(seconds=1, exit_code=1), ContainerRun(seconds=1, exit_code=1), ContainerRun(seconds=1))
@@ -120,7 +120,6 @@ async def test_init_containers_run_one_after_the_other(tmp_path: Path) -> None:
 
 
 async def test_plain_init_container_that_does_not_start_holds_up_the_rest(tmp_path: Path) -> None:
-    """It is a condition for all that follows."""
     web = pod(init_containers=(container("broken"),))
     async with scripted(tmp_path, broken=Behaviour(start_error="no such file")).running() as rig:
         failed = (await rig.sync(web))[-1]
@@ -129,8 +128,8 @@ async def test_plain_init_container_that_does_not_start_holds_up_the_rest(tmp_pa
         assert await rig.states(web) == {"broken": "exited"}
 
 
-async def test_sidecar_that_does_not_start_holds_up_nobody(tmp_path: Path) -> None:
-    """Of a pod that is initialized, the others are started all the same."""
+async def test_sidecar_that_does_not_start_does_not_block_others(tmp_path: Path) -> None:
+    """In an initialized pod the other containers are still started."""
     sidecar = container("broken", restart_policy="Always")
     web = pod(containers=(container("a"), container("b")), init_containers=(sidecar,), restart_policy="Always")
     async with Rig(tmp_path).running() as rig:
@@ -146,7 +145,7 @@ async def test_sidecar_that_does_not_start_holds_up_nobody(tmp_path: Path) -> No
 
 
 async def test_lost_sandbox_is_made_anew_with_all_in_it(tmp_path: Path) -> None:
-    """Users are told; init containers begin at the first again."""
+    """A SandboxChanged event is emitted and the init containers run again."""
     done = Behaviour(runs=(ContainerRun(seconds=0),))
     web = pod(init_containers=(container("i1"),), restart_policy="Always")
     async with scripted(tmp_path, i1=done).running() as rig:
@@ -162,7 +161,7 @@ async def test_lost_sandbox_is_made_anew_with_all_in_it(tmp_path: Path) -> None:
 
 
 async def test_unhealthy_container_is_killed_and_started_again(tmp_path: Path) -> None:
-    """The liveness probe's verdict is the message of the event."""
+    """The event names the failed liveness probe."""
     web = pod(restart_policy="Always")
     async with Rig(tmp_path).running() as rig:
         await rig.sync(web)
@@ -194,10 +193,10 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("parts", "waiting", "reasons"), FAILURES.values(), ids=FAILURES)
-async def test_container_waits_for_a_reason_users_know(
+async def test_failed_start_has_upstreams_waiting_reason(
     tmp_path: Path, parts: dict[str, Any], waiting: tuple[str, str], reasons: list[str]
 ) -> None:
-    """Each step that fails has its own waiting reason and events."""
+    """Each failing step has its own waiting reason and events."""
     web = pod()
     async with scripted(tmp_path, **parts).running() as rig:
         failed = (await rig.sync(web))[-1]
@@ -207,7 +206,7 @@ async def test_container_waits_for_a_reason_users_know(
 
 
 async def test_missing_settings_are_a_config_error(tmp_path: Path) -> None:
-    """What a container refers to is missing: nothing is made."""
+    """No container is created when a referenced object is missing."""
     web = pod()
     async with Rig(tmp_path).running() as rig:
         rig.settings.failure = RuntimeFailure('configmap "c" not found')
@@ -236,7 +235,7 @@ async def test_missing_settings_are_a_config_error(tmp_path: Path) -> None:
 async def test_container_that_must_not_be_root_is_not_started_as_root(
     tmp_path: Path, user: str | None, fields: dict[str, Any], message: str
 ) -> None:
-    """The image's user counts where the pod names none."""
+    """The image's user counts if the pod sets none."""
     main = container(security_context=SecurityContext(**fields))
     web = pod(containers=(main,), security_context=PodSecurityContext(run_as_non_root=True))
     images = SimImages({"example/image:1": ImageBehaviour(user=user)})
@@ -247,8 +246,8 @@ async def test_container_that_must_not_be_root_is_not_started_as_root(
         assert failed.reason == ("CreateContainerConfigError" if message else "")
 
 
-async def test_ephemeral_container_looks_into_its_target(tmp_path: Path) -> None:
-    """It starts first, and not at all if the container it is to look into is not there."""
+async def test_ephemeral_container_needs_its_target(tmp_path: Path) -> None:
+    """It fails with a config error while its target container does not exist."""
     async with Rig(tmp_path).running() as rig:
         web = pod()
         await rig.sync(web)
@@ -263,8 +262,8 @@ async def test_ephemeral_container_looks_into_its_target(tmp_path: Path) -> None
         assert await rig.states(web) == {"main": "running", "debug": "running"}
 
 
-async def test_failed_sandbox_is_told_and_tried_again(tmp_path: Path) -> None:
-    """No container is tried without a sandbox."""
+async def test_failed_sandbox_is_reported(tmp_path: Path) -> None:
+    """No container is started without a sandbox."""
 
     class NoSandboxes(SimRuntime):
         async def create_sandbox(self, request: Any) -> str:
@@ -281,7 +280,7 @@ async def test_failed_sandbox_is_told_and_tried_again(tmp_path: Path) -> None:
 
 
 async def test_failed_post_start_hook_ends_the_container(tmp_path: Path) -> None:
-    """The event tells nothing of what the hook said; the waiting message does."""
+    """The event omits the output of the hook; the waiting message contains the command."""
     web = pod(containers=(container(lifecycle=Lifecycle(post_start=FAILING)),))
     async with Rig(tmp_path).running() as rig:
         rig.commands.outcome = CommandResult(1, b"secret")
@@ -296,7 +295,7 @@ async def test_failed_post_start_hook_ends_the_container(tmp_path: Path) -> None
 
 
 def stuck(at: str) -> tuple[Pod, dict[str, Any]]:
-    """A pod whose start hangs at one step."""
+    """A pod whose start hangs at the given step."""
     hook = Lifecycle(post_start=FAILING)
     scripts: dict[str, dict[str, Any]] = {
         "pull": {"images": SimImages({"example/image:1": ImageBehaviour(pull_seconds=1000)})},
@@ -310,7 +309,7 @@ def stuck(at: str) -> tuple[Pod, dict[str, Any]]:
 
 @pytest.mark.parametrize("at", ["pull", "create", "start", "hook"])
 async def test_cancelled_start_kills_nothing_and_is_not_remembered(tmp_path: Path, at: str) -> None:
-    """Whatever was reached is found by the next plan; a hook that was cut short is no failure."""
+    """The next sync finds what was created; an interrupted hook is not a failure."""
     web, parts = stuck(at)
     async with scripted(tmp_path, **parts).running() as rig:
         rig.commands.seconds = 1000
@@ -325,7 +324,7 @@ async def test_cancelled_start_kills_nothing_and_is_not_remembered(tmp_path: Pat
 
 
 def test_error_text_names_each_failure_once() -> None:
-    """One line for all of it, as the Go kubelet writes it; another try is worth while when the first of them is."""
+    """All failures are one line, as in the Go kubelet; a retry time is set only if every failure has one."""
     backoff = SyncResult(
         action=SyncAction.START_CONTAINER, target="a", reason="CrashLoopBackOff", message='b"c', retry_at=EPOCH
     )
@@ -342,7 +341,7 @@ def test_error_text_names_each_failure_once() -> None:
 
 
 async def test_kill_that_fails_keeps_the_rest_from_being_tried(tmp_path: Path) -> None:
-    """Two of a name must never run at the same time."""
+    """Two containers of one name must never run at the same time."""
 
     class Sticky(SimRuntime):
         async def stop(self, id: str, grace_seconds: float) -> None:
@@ -357,8 +356,8 @@ async def test_kill_that_fails_keeps_the_rest_from_being_tried(tmp_path: Path) -
         assert len((await rig.observed(web)).containers) == 1
 
 
-async def test_sandbox_that_cannot_be_found_is_told(tmp_path: Path) -> None:
-    """It was made, but nobody knows its address."""
+async def test_created_sandbox_missing_from_the_runtime_is_reported(tmp_path: Path) -> None:
+    """The runtime creates it but does not report it, so its address is unknown."""
 
     class Forgetful(SimRuntime):
         async def inspect(self, uid: PodUid) -> None:
@@ -372,7 +371,7 @@ async def test_sandbox_that_cannot_be_found_is_told(tmp_path: Path) -> None:
 
 
 async def test_log_directory_that_cannot_be_made_is_a_config_error(tmp_path: Path) -> None:
-    """The disk is full, or something is in the way."""
+    """Here a file is in its place."""
     (tmp_path / "pods").write_text("in the way")
     async with Rig(tmp_path).running() as rig:
         failed = (await rig.sync(pod()))[-1]
@@ -381,7 +380,7 @@ async def test_log_directory_that_cannot_be_made_is_a_config_error(tmp_path: Pat
 
 
 async def test_pod_containers_plan_and_do(tmp_path: Path) -> None:
-    """What the workers of a node use: with the secrets of the pod, and the verdicts of the probes."""
+    """Uses pull secrets and liveness results, as the pod workers do."""
     auths = {"auths": {"reg.example": {"username": "me", "password": "secret"}}}
     pull = secret("pull", {".dockerconfigjson": json.dumps(auths).encode()}, type="kubernetes.io/dockerconfigjson")
     images = SimImages({"reg.example/app:1": ImageBehaviour(needs_user="me")})

@@ -1,4 +1,4 @@
-"""What holds for every plan: no two of a name, nothing before its turn, and in the end the pod runs."""
+"""Properties of computePodActions: no duplicates, right order, and the pod ends up running."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ few = settings(max_examples=150, deadline=None)
 
 @st.composite
 def pods(draw: st.DrawFn, policies: st.SearchStrategy[str] = POLICIES) -> Pod:
-    """A pod of one or two containers after up to three init containers, some of them sidecars."""
+    """A pod with one or two containers after up to three init containers, some of them sidecars."""
     kinds = draw(st.lists(st.sampled_from([{}, SIDECAR, SIDECAR_WITH_PROBE]), max_size=len(INITS)))
     inits = [container(name, **fields) for name, fields in zip(INITS, kinds, strict=False)]
     regular = [container(name) for name in REGULAR[: draw(st.integers(1, 2))]]
@@ -32,7 +32,7 @@ def pods(draw: st.DrawFn, policies: st.SearchStrategy[str] = POLICIES) -> Pod:
 
 @st.composite
 def views(draw: st.DrawFn) -> RuntimePod:
-    """Anything a runtime might have of such a pod."""
+    """Any runtime state of such a pod."""
     containers = tuple(
         RuntimeContainer(
             id=f"{name}-{number}",
@@ -60,7 +60,7 @@ def views(draw: st.DrawFn) -> RuntimePod:
 
 @st.composite
 def verdicts(draw: st.DrawFn) -> ProbeResults:
-    """Any verdicts on the newest containers."""
+    """Any probe results for the newest containers."""
     ids = [f"{name}-0" for name in (*INITS, *REGULAR)]
     some = st.dictionaries(st.sampled_from(ids), st.booleans())
     return ProbeResults(liveness=draw(some), startup=draw(some))
@@ -100,7 +100,7 @@ def test_plan_starts_each_container_once_and_in_the_order_of_the_spec(
 
 
 class Machine:
-    """Does what a plan says at once; plain init containers succeed, everything else goes on running."""
+    """Applies a plan at once; plain init containers succeed, all others keep running."""
 
     def __init__(self, seen: RuntimePod) -> None:
         self.seen, self.count = seen, 0
@@ -134,7 +134,7 @@ class Machine:
         self.seen = replace(self.seen, sandboxes=sandboxes, containers=(*reversed(started), *containers))
 
     def let_inits_end(self, wanted: Pod) -> None:
-        """Plain init containers that run succeed."""
+        """Running plain init containers exit successfully."""
         plain = {one.name for one in wanted.spec.init_containers if not is_restartable_init_container(one)}
         containers = tuple(
             replace(one, state=ContainerState.EXITED, exit_code=0)
@@ -145,7 +145,7 @@ class Machine:
         self.seen = replace(self.seen, containers=containers)
 
     def passed(self) -> ProbeResults:
-        """Every running container has started."""
+        """Probe results in which every container has started."""
         return ProbeResults(startup={one.id: True for one in self.seen.containers})
 
     def _id(self) -> str:

@@ -1,4 +1,4 @@
-"""Containers of pods that are gone, removed as soon as they have ended."""
+"""Containers of deleted pods are removed as soon as they exit."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ UID = PodUid(WEB.metadata.uid)
 
 
 class DeadRig(Rig):
-    """The rig with what removes dead containers; also says which pods are gone."""
+    """The rig with a PodContainerDeletor; it also decides which pods are deleted."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -26,7 +26,7 @@ class DeadRig(Rig):
             runtime=self.sim,
             remover=self.remover,
             states=self,
-            is_reported=lambda _: True,
+            is_exit_reported=lambda _, __: True,
             events=self.events,
             node=ObjectReference(kind="Node", name="node-1"),
             clock=self.clock,
@@ -45,7 +45,7 @@ class DeadRig(Rig):
 
     @asynccontextmanager
     async def with_dead(self) -> AsyncIterator[None]:
-        """A pod whose container has ended, and the remover at work."""
+        """Runs the deletor with a pod whose container has exited."""
         async with self.running(), asyncio.TaskGroup() as group:
             task = group.create_task(self.dead.run(asyncio.Event()))
             await self.sync(WEB)
@@ -55,7 +55,7 @@ class DeadRig(Rig):
 
 
 async def test_containers_of_a_pod_that_stays_are_kept(tmp_path: Path) -> None:
-    """Its worker sees to them, once they are reported."""
+    """The pod worker removes them after they are reported."""
     rig = DeadRig(tmp_path)
     async with rig.with_dead():
         rig.dead.prune(UID)
@@ -64,7 +64,7 @@ async def test_containers_of_a_pod_that_stays_are_kept(tmp_path: Path) -> None:
 
 
 async def test_containers_of_a_pod_that_is_gone_are_removed(tmp_path: Path) -> None:
-    """At once, without waiting for the next collection."""
+    """They are removed at once, before the next garbage collection."""
     rig = DeadRig(tmp_path)
     async with rig.with_dead():
         rig.gone.add(UID)
@@ -74,8 +74,8 @@ async def test_containers_of_a_pod_that_is_gone_are_removed(tmp_path: Path) -> N
         assert (await rig.observed(WEB)).containers == ()
 
 
-async def test_evicted_pod_loses_its_containers_and_strangers_do_not_matter(tmp_path: Path) -> None:
-    """A pod of which there is nothing is no trouble."""
+async def test_remove_all_removes_dead_containers_and_ignores_unknown_pods(tmp_path: Path) -> None:
+    """Used for evicted pods; an unknown UID is no error."""
     rig = DeadRig(tmp_path)
     async with rig.with_dead():
         rig.dead.remove_all(PodUid("stranger"))
@@ -85,7 +85,7 @@ async def test_evicted_pod_loses_its_containers_and_strangers_do_not_matter(tmp_
 
 
 async def test_runtime_without_images_takes_any_name() -> None:
-    """The name stands for the image, and has no say about the user."""
+    """The name is used as the image id, and the image has no user."""
     images, main = NoImages(), container(image="example/image:1")
     assert await images.ensure(WEB, main, ObjectReference()) == "example/image:1"
     assert await images.user_of(main) is None

@@ -1,4 +1,4 @@
-"""Termination messages in what the runtime tells."""
+"""Adding termination messages to the observed state of a pod."""
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import AnyContainer, PodUid
@@ -9,7 +9,7 @@ from pykubelet.testing.virtual_time import EPOCH
 
 
 class Messages(TerminationMessages):
-    """Says which container was asked about, and where its log is."""
+    """Returns the container's name, attempt and log path as its message."""
 
     async def message(self, pod: Pod, container: AnyContainer, exited: RuntimeContainer, log_path: str) -> str:
         return f"{container.name} {exited.attempt} {log_path}"
@@ -20,7 +20,7 @@ def seen(name: str, state: ContainerState, attempt: int = 0) -> RuntimeContainer
 
 
 async def test_each_ended_container_gets_its_message() -> None:
-    """Those that run have said nothing yet, and of one that the pod does not name nobody knows where to look."""
+    """Running containers have no message, nor do containers that are not in the pod spec."""
     web = pod(containers=(container("a"), container("b")), init_containers=(container("init"),))
     words = Messages("/nowhere", lambda _, one: f"/logs/{one.id}")
     containers = (
@@ -42,7 +42,7 @@ async def test_each_ended_container_gets_its_message() -> None:
 
 
 async def test_pod_of_which_nothing_has_ended_stays_as_it_is() -> None:
-    """The usual case costs nothing."""
+    """The common case makes no copy."""
     observed = RuntimePod(uid=PodUid("uid"), namespace="", name="", containers=(seen("a", ContainerState.RUNNING),))
     words = Messages("/nowhere", lambda *_: "")
     assert await words.fill(pod(), observed) is observed

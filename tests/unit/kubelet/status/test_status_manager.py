@@ -1,4 +1,4 @@
-"""What the status manager accepts, and what it keeps."""
+"""Which statuses the status manager accepts, and what it keeps."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ READY = PodCondition(type="Ready", status="True", last_transition_time=LONG_AGO)
 
 
 async def test_restart_moves_no_transition_time_when_nothing_turned(world: Any) -> None:
-    """Departure: the first status of a new agent continues what the API shows, and sends nothing if it is the same."""
+    """Departure: the first status after a restart continues the API's status, and sends nothing if they are equal."""
     shown = PodStatus(phase="Running", conditions=(READY,), start_time=LONG_AGO)
     known = world.add(pod(status=shown))
     world.manager.set_pod_status(
@@ -38,7 +38,7 @@ async def test_restart_moves_no_transition_time_when_nothing_turned(world: Any) 
 
 
 async def test_restart_continues_the_mirrors_status_of_a_static_pod(world: Any) -> None:
-    """For a static pod it is the mirror's status that is continued."""
+    """It keeps the mirror's conditions and start time."""
     static = static_pod()
     world.pods.add_pod(static)
     world.add(mirror_pod(status=PodStatus(conditions=(READY,), start_time=LONG_AGO)))
@@ -47,8 +47,8 @@ async def test_restart_continues_the_mirrors_status_of_a_static_pod(world: Any) 
     assert (status.conditions, status.start_time) == ((READY,), LONG_AGO)
 
 
-async def test_mirror_of_another_version_says_nothing_about_a_static_pod(world: Any) -> None:
-    """An edited manifest is a new pod: neither the end nor the times of the former are its own."""
+async def test_mirror_of_another_version_is_ignored_by_its_static_pod(world: Any) -> None:
+    """An edited manifest is a new pod: it inherits neither the phase nor the times of the former."""
     static = static_pod(content_hash="hash-2")
     world.pods.add_pod(static)
     world.add(mirror_pod(content_hash="hash-1", status=PodStatus(phase="Succeeded", start_time=LONG_AGO)))
@@ -61,7 +61,7 @@ async def test_mirror_of_another_version_says_nothing_about_a_static_pod(world: 
 @pytest.mark.parametrize("known", [pod(), static_pod()], ids=["api", "static"])
 @pytest.mark.parametrize("phase", ["Running", "Succeeded", ""])
 async def test_terminal_phase_never_leaves_when_another_is_set(world: Any, known: Any, phase: str) -> None:
-    """Departure: terminal is a latch; reason and message of the end stay with it, and people are told."""
+    """Departure: a terminal phase is a latch; reason and message stay with it, and the refusal is reported."""
     world.manager.set_pod_status(known, PodStatus(phase="Failed", reason="Evicted", message="low on memory"))
     world.manager.set_pod_status(known, PodStatus(phase=phase, host_ip="10.0.0.1"))
     status = world.manager.pod_status(known.metadata.uid)
@@ -71,7 +71,7 @@ async def test_terminal_phase_never_leaves_when_another_is_set(world: Any, known
 
 
 async def test_terminal_phase_in_the_api_never_leaves_when_the_cache_was_lost(world: Any) -> None:
-    """Departure: not even a pod that ended in the API behind our back is sent back to life."""
+    """Departure: a pod that another client marked as failed does not run again."""
     known = world.add()
     world.store(replace(known, status=PodStatus(phase="Failed", reason="NodeLost")))
     world.manager.set_pod_status(known, PodStatus(phase="Running"))
@@ -81,7 +81,7 @@ async def test_terminal_phase_in_the_api_never_leaves_when_the_cache_was_lost(wo
 
 
 async def test_illegal_transition_is_reported_when_a_dead_container_lives(world: Any) -> None:
-    """A refused status is not only logged."""
+    """The observer is notified of the refused status."""
     known = pod(restart_policy="Never")
     ended = ContainerStatus(name="main", state=ContainerState(terminated=ContainerStateTerminated()))
     world.manager.set_pod_status(known, PodStatus(container_statuses=(ended,)))
@@ -91,7 +91,7 @@ async def test_illegal_transition_is_reported_when_a_dead_container_lives(world:
 
 
 async def test_static_pod_may_come_back_when_it_was_finished(world: Any) -> None:
-    """A manifest that is put back has the UID it had, so finished is not for ever there."""
+    """A restored manifest has the same UID, so a static pod is not finished for ever."""
     for known, expected in ((static_pod(), False), (pod(), True)):
         world.manager.terminate_pod(known)
         world.manager.set_pod_status(known, PodStatus(message="again"))
@@ -99,7 +99,7 @@ async def test_static_pod_may_come_back_when_it_was_finished(world: Any) -> None
 
 
 async def test_container_change_is_ignored_when_something_is_unknown(world: Any) -> None:
-    """Unknown pod, no status yet, unknown container: nothing happens."""
+    """An unknown pod, a missing status and an unknown container change nothing."""
     uid = PodUid("uid-default-web")
     world.manager.set_container_startup(uid, "test://main", started=True)
     known = world.add()
@@ -120,7 +120,7 @@ async def test_init_container_is_found_when_its_readiness_changes(world: Any) ->
 
 
 async def test_everything_about_a_pod_is_forgotten_when_it_is_orphaned(world: Any) -> None:
-    """Status, resize conditions, what waits to be sent: all at once, and the observer hears of it."""
+    """Status, resize conditions and pending sends are dropped at once, and the observer is notified."""
     known = world.add()
     uid = PodUid(known.metadata.uid)
     world.manager.set_pod_status(known, PodStatus(message="one"))
@@ -133,7 +133,7 @@ async def test_everything_about_a_pod_is_forgotten_when_it_is_orphaned(world: An
 async def test_manager_keeps_statuses_and_sends_nothing_without_a_client(
     world: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """On a node of its own everything works but the sending; it is said once."""
+    """A standalone kubelet keeps statuses; that they are not sent is logged once."""
     manager = StatusManager(client=None, pods=PodManager(), safety=world, clock=VirtualClock())
     ready = asyncio.Event()
     with caplog.at_level(logging.INFO):
@@ -146,3 +146,27 @@ async def test_manager_keeps_statuses_and_sends_nothing_without_a_client(
     assert await manager.sync_batch(all=True) == 0
     manager.remove_orphaned_statuses(())
     assert manager.pod_status(known.metadata.uid) is None
+
+
+def _exited(*ids: str) -> PodStatus:
+    """The status of a container whose newest instance and the one before it have exited, the newest first."""
+    ends = [ContainerState(terminated=ContainerStateTerminated(container_id=f"containerd://{one}")) for one in ids]
+    return PodStatus(
+        phase="Running",
+        container_statuses=(ContainerStatus(name="main", state=ends[0], last_state=(*ends, ContainerState())[1]),),
+    )
+
+
+async def test_exit_is_reported_once_the_api_shows_it(world: Any) -> None:
+    """An unsent newer status does not change that; before the first status after a start, nothing is reported."""
+    known, manager = world.add(), world.manager
+    uid = PodUid(known.metadata.uid)
+    assert not manager.is_exit_reported(uid, "a")
+    manager.set_pod_status(known, _exited("a"))
+    assert not manager.is_exit_reported(uid, "a")
+    await manager.sync_batch(all=False)
+    assert manager.is_exit_reported(uid, "a")
+    manager.set_pod_status(known, _exited("b", "a"))
+    assert [manager.is_exit_reported(uid, one) for one in "ba"] == [False, True]
+    await manager.sync_batch(all=False)
+    assert manager.is_exit_reported(uid, "b")
