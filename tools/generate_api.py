@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 TARGET = HERE.parent / "src/pykubelet/api/generated"
 VERSION = "v1.34.0"
 
-# The kinds that get a Struct: what the node and the controllers read or write.
+# The kinds that get a Struct: those that the node or the controllers read or write.
 STRUCT_KINDS = [
     "core.v1.Pod",
     "core.v1.PodTemplate",
@@ -61,7 +61,7 @@ STRUCT_KINDS = [
     "meta.v1.OwnerReference",
 ]
 
-# The kinds whose fields are known (strict decoding, patches); the first list and what else a cluster stores.
+# The kinds whose fields are known for strict decoding and patches: those above, and others that a cluster stores.
 SCHEMA_KINDS = (
     *STRUCT_KINDS,
     *[
@@ -101,7 +101,7 @@ SPECIAL = {
     "apiextensions.v1.JSONSchemaPropsOrBool": "any",
     "apiextensions.v1.JSONSchemaPropsOrStringArray": "any",
 }
-# Their bookkeeping would be most of a pod's memory and nobody here reads it.
+# managedFields would be most of a pod's memory, and no code here reads them.
 LEFT_OUT = {("meta.v1.ObjectMeta", "managedFields")}
 REDACTED = {
     "core.v1.Secret": ("data", "string_data"),
@@ -139,7 +139,7 @@ def read_shapes() -> dict[str, dict[str, str]]:
 
 
 def field_spec(prop: Spec) -> Spec:
-    """One property of a schema in the compact form of schema.json."""
+    """A property of a schema in the compact form of schema.json."""
     spec: Spec = {}
     kinds = prop.get("type", [])
     kind = next((k for k in ([kinds] if isinstance(kinds, str) else kinds) if k != "null"), None)
@@ -194,7 +194,7 @@ def python_name(wire: str) -> str:
 
 
 def camel(name: str) -> str:
-    """What msgspec's rename="camel" makes of a Python name."""
+    """The name that msgspec's rename="camel" derives from a Python name."""
     first, *rest = name.split("_")
     return first + "".join(part.title() for part in rest)
 
@@ -330,7 +330,7 @@ def generated_files() -> dict[Path, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or with --check only say which ones are not as they would be written."""
+    """Write the files; with --check only list those that are stale."""
     stale = {path: text for path, text in generated_files().items() if not path.exists() or path.read_text() != text}
     for path, text in stale.items():
         if "--check" in arguments:

@@ -77,7 +77,7 @@ def docs_in(path: Path) -> dict[str, dict[str, str]]:
 
 
 class Source:
-    """The parts of a source tree that say what columns there are."""
+    """The files of a source tree that define columns."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -85,17 +85,17 @@ class Source:
         self.packages: dict[str, str] = dict(IMPORT.findall(self.printers))
 
     def docs(self, package: str) -> dict[str, dict[str, str]]:
-        """What a package says about the fields of its types."""
+        """The field documentation of a package's types."""
         return docs_in(self.root / "staging/src" / self.packages[package] / "types_swagger_doc_generated.go")
 
     def description(self, rest: str) -> str:
-        """The description of a column, said there or taken from a field."""
+        """The description of a column, given directly or taken from a field's documentation."""
         if said := SAID.search(rest):
             return str(json.loads(said[1]))
         found = DOCUMENTED.search(rest)
         assert found is not None, rest
         package, kind, inner, field = found.groups()
-        # An event's involved object is the only field that is named instead of its type.
+        # For an event's involved object the source names the field instead of the type.
         kind = {"InvolvedObject": "ObjectReference"}.get(inner, kind)
         return self.docs(package).get(kind, {}).get(field, "")
 

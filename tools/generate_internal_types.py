@@ -75,7 +75,7 @@ def _field(line: str) -> Field | None:
 
 
 class Table:
-    """Collects the types that are asked for, and those they hold."""
+    """Collects the requested types and all types that they contain."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -111,7 +111,7 @@ class Table:
                 self.types[full_name].append([field, _wire_name(published, name, field), written])
 
     def written(self, kind: str, package: str) -> str:
-        """The type in the table's words; what it names is added."""
+        """The type in the notation of the table; types that it names are added to the table."""
         if kind == "[]byte":
             return "*string"
         if kind.startswith("*"):
@@ -133,7 +133,7 @@ class Table:
 
 
 def _wire_name(published: Package, name: str, field: str) -> str:
-    """The field's name on the wire; some of a pod's security context stand in the pod's spec there."""
+    """The field's name on the wire; some fields of a pod's security context are in the pod's spec there."""
     for struct in (name, "PodSpec"):
         for known, _, tag in published.structs.get(struct, ()):
             if known == field:

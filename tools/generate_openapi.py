@@ -38,7 +38,7 @@ GROUPS = (
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.",
     "io.k8s.apimachinery.pkg.apis.meta.v1.",
 )
-# The validating package writes these two so that numbers pass; published they are strings with a format.
+# The package changes these two so that numbers validate; published, they are strings with a format.
 REPLACED: dict[str, Any] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {
         "description": "A quantity: a number with an optional suffix such as m, k, M, Ki, Mi.",
@@ -50,14 +50,14 @@ REPLACED: dict[str, Any] = {
         "type": "string",
     },
 }
-# A long text about Go code that helps no one who asks for a field's meaning.
+# A long text about Go code that does not explain the field.
 SHORTENED = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "RawExtension is used to hold extensions in external versions."
 }
 
 
 def plain(value: Any) -> Any:
-    """A schema as published: not nullable, without constants, references to `#/definitions/`."""
+    """A schema as it is published: not nullable, without constants, with references to `#/definitions/`."""
     if isinstance(value, list):
         return [plain(item) for item in value]
     if not isinstance(value, dict):

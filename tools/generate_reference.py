@@ -1,6 +1,7 @@
 """Generates `docs/reference` from the code: commands with options and exit codes, settings, environment, files.
 
-Run `python tools/generate_reference.py` in the development environment. `--check` lists the stale pages and changes nothing.
+Run `python tools/generate_reference.py` in the development environment. `--check` lists the stale pages and changes
+nothing.
 """
 
 import ast
@@ -21,7 +22,7 @@ from reference_texts import FILES, VARIABLES
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs/reference"
 _NOTE = "Written by `tools/generate_reference.py` from the code; do not edit.\n"
-# What a container or a pod has in its environment is not read from ours.
+# These are set for containers and pods; our programs do not read them.
 _OTHERS = ("runtimes/process/shim/", "kubelet/volumemanager/", "kubelet/kubelet_pods.py")
 _READ = re.compile(
     r"\benviron(?:ment)?(?:\.get\(|\.setdefault\(|\[)\"([A-Z_]+)\"|\(\"([A-Z_]+)\",\) if name in os.environ"
@@ -38,7 +39,7 @@ def commands_page() -> str:
 
 
 def _commands(path: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
-    """The commands of a group with their full names; a lazy group has them only through `get_command`."""
+    """The commands of a group by full name; a lazy group provides them only through `get_command`."""
     context = click.Context(group, info_name=path)
     for name in sorted(group.list_commands(context)):
         command = group.get_command(context, name)
@@ -65,7 +66,7 @@ def _command(path: str, command: click.Command) -> list[str]:
 
 
 def _paragraphs(text: str | None) -> list[str]:
-    """A help text as Markdown; what click must not wrap stays as it is."""
+    """A help text as Markdown; paragraphs that click must not wrap keep their lines."""
     lines: list[str] = []
     for paragraph in inspect.cleandoc(text or "").split("\n\n"):
         first, _, rest = paragraph.partition("\n")
@@ -84,7 +85,7 @@ def _option(option: click.Option, context: click.Context) -> tuple[str, str, str
     if option.required:
         shown = "needed"
     elif isinstance(default, bool):
-        # Of a switch with two names, the one that holds.
+        # For a flag with two names, the one that is the default.
         shown = f"`{(option.opts if default else option.secondary_opts)[0]}`" if option.secondary_opts else ""
     else:
         shown = "" if default in (None, "", (), []) or "UNSET" in repr(default).upper() else f"`{default}`"
@@ -132,7 +133,7 @@ def _field(field: "dataclasses.Field[Any]", note: str) -> tuple[str, str, str]:
 
 
 def _help_of(name: str) -> str:
-    """What the command line says about an option that is a field's."""
+    """The command-line help of the option that sets this field."""
     for _, command in _commands("pykubelet", pykubelet):
         for option in command.params:
             if isinstance(option, click.Option) and option.name == name and option.help:
@@ -154,7 +155,7 @@ def _field_notes(source: str) -> dict[tuple[str, str], str]:
 
 
 def _variables() -> list[str]:
-    """Variables that the package reads, in the order of the alphabet; each must be described."""
+    """The environment variables that the package reads, sorted; each must have a description."""
     package = ROOT / "src/pykubelet"
     sources = {path.relative_to(package).as_posix(): path for path in package.rglob("*.py")}
     read = {
@@ -174,7 +175,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or with --check only say which ones are not as they would be written."""
+    """Write the pages; with --check only list those that are stale."""
     pages = {TARGET / "commands.md": commands_page(), TARGET / "settings.md": settings_page()}
     stale = {path: text for path, text in pages.items() if not path.exists() or path.read_text() != text}
     for path, text in stale.items():

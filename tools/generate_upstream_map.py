@@ -1,8 +1,8 @@
 """Generates `docs/upstream-map.md` from the `Upstream:` lines of module docstrings: upstream path to our module.
 
 The last paragraph of a module docstring may be `Upstream: path, path`, with paths of the Kubernetes 1.34 source tree;
-`{a,b}` in a path stands for several. Run `python tools/generate_upstream_map.py`; `--check` changes nothing and fails if the
-page is stale or a line is malformed.
+`{a,b}` in a path stands for several. Run `python tools/generate_upstream_map.py`; `--check` changes nothing and fails if
+the page is stale or a line is malformed.
 """
 
 import ast
@@ -28,7 +28,7 @@ _PATH = re.compile(r"(?:pkg|cmd|plugin|staging/src/k8s\.io|third_party|vendor)/[
 
 
 def expand(text: str) -> Iterator[str]:
-    """The texts that braces stand for: `a/{b,c}.go` is `a/b.go` and `a/c.go`."""
+    """Expand the braces of a text: `a/{b,c}.go` gives `a/b.go` and `a/c.go`."""
     found = re.search(r"\{([^{}]*)\}", text)
     if found is None:
         yield text
@@ -38,7 +38,7 @@ def expand(text: str) -> Iterator[str]:
 
 
 def upstream_paths(docstring: str) -> tuple[list[str], list[str]]:
-    """The upstream paths that a docstring names, and the entries of its `Upstream:` line that are no paths."""
+    """The upstream paths in a docstring, and the entries of its `Upstream:` line that are not valid paths."""
     paragraphs = [" ".join(each.split()) for each in docstring.split("\n\n")]
     named = [each.removeprefix("Upstream: ").rstrip(".") for each in paragraphs if each.startswith("Upstream: ")]
     wrong = [f"not the last paragraph: {each}" for each in paragraphs[:-1] if each.startswith("Upstream: ")]
@@ -53,14 +53,14 @@ def upstream_paths(docstring: str) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Counterpart:
-    """A module of ours that names an upstream path as number `position` of its `Upstream:` line."""
+    """A module that names an upstream path as entry `position` of its `Upstream:` line."""
 
     name: str
     summary: str
     position: int
 
     def rank(self, upstream: str) -> tuple[bool, bool, int, str]:
-        """The order within a row: first a module of the same name, one in a folder of the same name, an early mention."""
+        """The sort order within a row: module with the same name, folder with the same name, early mention."""
         here, there = Path(self.name), Path(upstream)
         return here.stem != there.stem, here.parent.name != there.parent.name, self.position, self.name
 

@@ -1,4 +1,4 @@
-"""What the reference says that the code does not: files in the data folder, and variables of the environment."""
+"""Texts of the reference that are not in the code: files in the data folder, and environment variables."""
 
 FILES = (
     ("admin.kubeconfig", "0600", "A way in as administrator, written at each start."),

@@ -1,9 +1,10 @@
-"""Traces which modules of ours run on the way of one change, in real programs: `trace_path.py static-pod|patch|deployment`.
+"""Traces which of our modules run during one change in real programs: `trace_path.py static-pod|patch|deployment`.
 
-A program runs with a profile function that records, between two orders, every module in which a Python frame is entered.
-`static-pod`: the node, simulated runtime, from a manifest's rename into place until its mirror is Ready. `patch`: the API
-server, from the first byte of a strategic merge patch to its answer. `deployment`: the controllers, from a new template to
-the Deployment being complete. Each comes after one like it, so that what happens only once does not count.
+A program runs with a profile function that records every module in which a Python frame is entered between two
+commands. `static-pod`: the node with the simulated runtime, from the rename of a manifest until its mirror pod is
+Ready. `patch`: the API server, from the first byte of a strategic merge patch to its response. `deployment`: the
+controllers, from a new template until the Deployment is complete. Each follows an identical change, so that one-time
+work does not count.
 """
 
 import base64
@@ -32,7 +33,7 @@ _ARGUMENT = "--traced"
 
 
 class Tracer:
-    """Records the functions of ours that are entered between a line on standard input and the next one."""
+    """Records which of our functions are entered between one line on standard input and the next."""
 
     def __init__(self, output: Path) -> None:
         self._output = output
@@ -40,7 +41,7 @@ class Tracer:
         self._seen: dict[tuple[str, str], None] = {}
 
     def install(self) -> None:
-        """Profile this thread and all later ones, but not the one that takes the orders."""
+        """Profile this thread and all later ones, except the one that reads standard input."""
         threading.Thread(target=self._obey, daemon=True).start()
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
@@ -63,7 +64,7 @@ class Tracer:
 
 
 class Program:
-    """A `pykubelet` command as a process, perhaps traced."""
+    """A `pykubelet` command as a process, traced if wanted."""
 
     def __init__(self, *arguments: str, folder: Path, traced: bool = False) -> None:
         self._output = folder / f"{arguments[0]}.json"
@@ -77,7 +78,7 @@ class Program:
             )
 
     def until_ready(self) -> str:
-        """Wait for the `ready` line; what stands behind it."""
+        """Wait for the `ready` line and return the text after `ready`."""
 
         def ready() -> str | None:
             assert self._process.poll() is None, self._errors.read_text()
@@ -89,7 +90,7 @@ class Program:
         return str(until(ready))
 
     def trace(self, change: Callable[[], None]) -> list[tuple[str, str]]:
-        """The functions entered while the change happens."""
+        """The functions entered during the change."""
         self._order()
         until(self._output.with_suffix(".on").exists)
         change()
@@ -108,7 +109,7 @@ class Program:
 
 
 class Api:
-    """The API server of a kubeconfig, asked over one connection."""
+    """A client of the API server in a kubeconfig, with one connection."""
 
     def __init__(self, kubeconfig: Path) -> None:
         config = yaml.safe_load(kubeconfig.read_text())
@@ -138,7 +139,7 @@ class Api:
 
 
 def until(check: Callable[[], Any]) -> Any:
-    """What the check gives, once it gives something true."""
+    """Repeat the check until it returns something true, and return that."""
     end = time.monotonic() + _SECONDS
     while not (found := check()):
         assert time.monotonic() < end, f"{check} did not become true"
@@ -148,7 +149,7 @@ def until(check: Callable[[], Any]) -> Any:
 
 @contextmanager
 def programs() -> Iterator[tuple[Path, Callable[..., Program]]]:
-    """A folder, and a way to start programs that end with the context."""
+    """Yields a folder and a function that starts programs, which end with the context."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
 
         def start(*arguments: str, traced: bool = False) -> Program:
@@ -165,7 +166,7 @@ def _pod(name: str) -> dict[str, Any]:
 
 
 def static_pod() -> list[tuple[str, str]]:
-    """What a node runs from the rename of a manifest into its folder until the mirror pod is Ready."""
+    """The functions that a node enters from the rename of a manifest until the mirror pod is Ready."""
     with ExitStack() as stack, programs() as (folder, start):
         data, manifests = folder / "data", folder / "manifests"
         manifests.mkdir()
@@ -188,7 +189,7 @@ def static_pod() -> list[tuple[str, str]]:
 
 
 def patch() -> list[tuple[str, str]]:
-    """What the API server runs for a strategic merge patch of a pod."""
+    """The functions that the API server enters for a strategic merge patch of a pod."""
     with ExitStack() as stack, programs() as (folder, start):
         server = start("apiserver", "--data-dir", str(folder / "data"), "--port", "0", traced=True)
         server.until_ready()
@@ -211,7 +212,7 @@ def patch() -> list[tuple[str, str]]:
 
 
 def deployment() -> list[tuple[str, str]]:
-    """What the controllers run from a new template of a Deployment until all its pods are new and ready."""
+    """The functions that the controllers enter from a new template until all pods are new and ready."""
     with ExitStack() as stack, programs() as (folder, start):
         data = folder / "data"
         start("apiserver", "--data-dir", str(data), "--port", "0").until_ready()
@@ -252,7 +253,7 @@ PATHS = {"static-pod": static_pod, "patch": patch, "deployment": deployment}
 
 
 def modules(functions: list[tuple[str, str]]) -> list[str]:
-    """The modules of these functions, in the order of their first call."""
+    """The modules of these functions, in the order of the first call."""
     return list(dict.fromkeys(file for file, _ in functions))
 
 
