@@ -88,7 +88,7 @@ class Bench:
             return body
 
     async def each(self, ask: Callable[[int], Awaitable[object]]) -> dict[str, float]:
-        """`ask` for every pod, so many at once; rate, times and the server's CPU."""
+        """Call `ask` for every pod with a fixed concurrency; returns rate, latencies and the server's CPU."""
         numbers = iter(range(self.count))
         times: list[float] = []
         began, cpu = perf_counter(), self.server.cpu_seconds()
@@ -119,7 +119,7 @@ class Bench:
         return figures, json.loads(body)["metadata"]["resourceVersion"]
 
     async def patches(self, watchers: int, revision: str) -> dict[str, Any]:
-        """Status patches while watchers look on: how late, and whether, each hears of each."""
+        """Patch statuses while clients watch; returns the lag of the watch events and the number of missed ones."""
         seen: list[dict[str, float]] = [{} for _ in range(watchers)]
         sent: dict[str, float] = {}
 

@@ -36,13 +36,13 @@ SET_SIZE = 10
 WARM_UP, CHANGES = 20, 200
 CALM = 0.05
 """So much CPU of a second is nothing but clocks."""
-# Without a node that lives there, its pods would be evicted.
+# No node agent runs in this bench, so node-lifecycle and pod-gc would evict or delete the pods.
 WITHOUT_NODES: Collection[str] = [name for name in CONTROLLERS if name not in ("node-lifecycle", "pod-gc")]
 TARGETS: dict[str, Any] = {"one_process": {"pods_per_s": 200}}
 
 
 async def burst(client: Client, count: int, process: psutil.Process) -> dict[str, Any]:
-    """One ReplicaSet gets so many pods and loses them again; the CPU is that of one process."""
+    """Scale one ReplicaSet up to this many pods and down to none; the CPU is that of one process."""
 
     def per_pod() -> float:
         return round(1000 * (cpu_seconds(process) - cpu) / count, 2)
@@ -56,14 +56,14 @@ async def burst(client: Client, count: int, process: psutil.Process) -> dict[str
 
 
 async def one_process(count: int) -> dict[str, Any]:
-    """Server, controllers and node together; CPU of all three."""
+    """Server, controllers and node in one process; the CPU is that of all three."""
     with tempfile.TemporaryDirectory() as folder:
         async with in_one_process(Path(folder), tuple(CONTROLLERS), max_pods=count + 1) as client:
             return await burst(client, count, psutil.Process())
 
 
 async def programs(count: int) -> dict[str, Any]:
-    """Each a program of its own; CPU of the controllers."""
+    """Server, controllers and node as separate programs; the CPU is that of the controllers."""
     with tempfile.TemporaryDirectory() as folder:
         async with of_programs(Path(folder), max_pods=count + 1) as (client, made):
             figures = await burst(client, count, psutil.Process(made.pid))
@@ -71,7 +71,7 @@ async def programs(count: int) -> dict[str, Any]:
 
 
 async def change(count: int) -> dict[str, Any]:
-    """Among so many pods, ten to a set, one becomes ready or unready, and its set says so.
+    """With this many pods, ten to a ReplicaSet, measure how soon a readiness change is in the set's status.
 
     The CPU is that of the server and the controllers.
     """
@@ -88,7 +88,7 @@ async def change(count: int) -> dict[str, Any]:
 
 
 async def settle() -> None:
-    """Until events are written and statuses say what is."""
+    """Wait until events and statuses are written, seen by a process that uses hardly any CPU."""
     process = psutil.Process()
     while True:
         before = cpu_seconds(process)
@@ -98,7 +98,7 @@ async def settle() -> None:
 
 
 async def flips(client: Client) -> dict[str, Any]:
-    """One pod becomes ready and unready in turns, the next time when its set has counted it."""
+    """Switch one pod between ready and unready, each time after its ReplicaSet has counted the last change."""
     pod = (await client.list(PODS, namespace=NAMESPACE, limit=1)).items[0].metadata.name
     version = (await client.list(REPLICA_SETS, namespace=NAMESPACE, limit=1)).resource_version
     times = []

@@ -33,7 +33,7 @@ TARGETS: dict[str, Any] = {
 
 
 class Bursts:
-    """Pods all at once, the floor and the node by turns: how long the last of them took each time."""
+    """Many pods at once, on the bare runtime and through the node by turns; records the slowest pod of each turn."""
 
     def __init__(self, world: World, floor: Floor, pods: int) -> None:
         self._world, self._floor = world, floor
@@ -60,7 +60,7 @@ class Bursts:
         self._note(gone=await node_figures.delete_gone(self._world, self._names))
 
     async def _until_empty(self) -> None:
-        """The node removes what pods leave behind once a minute, and the floor should not wait for that."""
+        """Wait until the runtime has no pods: the node removes leftovers once a minute, outside the measured time."""
         await node_figures.settle(self._world)
         while True:
             if await self._floor.is_empty():
@@ -68,7 +68,7 @@ class Bursts:
             await asyncio.sleep(0.5)
 
     def figures(self) -> dict[str, Any]:
-        # A pod that is gone from the API has stopped; the node removes what is left of it later.
+        # A pod that is deleted from the API has stopped; the node removes its remains later.
         usual = {what: statistics.median(times) for what, times in self._times.items()}
         return {
             **{f"{what}_s": spread(times) for what, times in self._times.items()},
@@ -126,7 +126,7 @@ async def of_one_bare_pod(floor: Floor, rounds: int) -> dict[str, Any]:
     return {
         "floor_ready_s": spread(ready),
         "floor_exit_s": spread(ended for ended, _ in exits),
-        # A pod is only called Succeeded when nothing of it is left running, as on the kubelet.
+        # As with the kubelet, a pod is Succeeded only when nothing of it runs any more.
         "floor_exit_stopped_s": spread(stopped for _, stopped in exits),
     }
 

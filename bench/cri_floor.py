@@ -1,6 +1,6 @@
-"""What pods on a container runtime cost at least: the calls of CRI without which there is no pod, and nothing else.
+"""The minimal cost of pods on a container runtime: only the CRI calls that a pod cannot do without.
 
-The pods are the same as the node's, with the same requests, for what is in them costs the runtime more than the calls.
+The pods are the same as the node's, with the same requests, since their content costs the runtime more than the calls.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.005
 
 
 class Floor:
-    """Makes pods of one container and takes them away again, by the shortest way there is."""
+    """Creates and removes pods of one container with as few CRI calls as possible."""
 
     def __init__(self, channel: grpc.aio.Channel, lab: ContainerdLab) -> None:
         self._runtime, self._lab = services.RuntimeServiceStub(channel), lab
@@ -40,20 +40,20 @@ class Floor:
         )
 
     async def start(self, count: int) -> tuple[list[float], list[Made]]:
-        """How soon each of so many pods runs, all started at once, and what they are."""
+        """Start this many pods at once; returns the time until each ran, and their IDs."""
         requests = [self._requests(f"floor{number}", FOREVER) for number in range(count)]
         return await _all_at_once(self._run, requests)
 
     async def stop(self, pods: list[Made]) -> list[float]:
-        """How soon each of these pods has stopped."""
+        """Stop these pods at once; returns how long each took."""
         return (await _all_at_once(self._stop, pods))[0]
 
     async def remove(self, pods: list[Made]) -> list[float]:
-        """How soon each of these pods, which have stopped, is gone."""
+        """Remove these stopped pods at once; returns how long each took."""
         return (await _all_at_once(self._remove, pods))[0]
 
     async def exit(self) -> tuple[float, float]:
-        """How soon CRI says of a container that has ended that it has, and how soon its sandbox has stopped then."""
+        """The time from a container's exit until CRI reports it, and until its sandbox is stopped."""
         pipe = self._folder / "pipe"
         self._folder.mkdir(exist_ok=True)
         os.mkfifo(pipe)
@@ -75,7 +75,7 @@ class Floor:
         return ended, stopped
 
     async def is_empty(self) -> bool:
-        """Whether nobody has a pod."""
+        """Whether the runtime has no pods."""
         return not (await self._runtime.ListPodSandbox(cri.ListPodSandboxRequest())).items
 
     def _requests(self, name: str, command: str, *mounts: Mount) -> tuple[cri.PodSandboxConfig, cri.ContainerConfig]:
@@ -109,7 +109,7 @@ class Floor:
             container_config(container, self._machine, log_directory=str(folder), image_user="0"),
         )
         for request in requests:
-            # By them the node would take it for a pod that nobody wants, and end it.
+            # With labels the node would take the pod for an orphan and kill it.
             request.ClearField("labels")
         return requests
 
@@ -133,7 +133,7 @@ class Floor:
 async def _all_at_once(
     what: Callable[[A, B], Awaitable[T]], arguments: Sequence[tuple[A, B]]
 ) -> tuple[list[float], list[T]]:
-    """Each with its own arguments; how soon each was done, and what came of it."""
+    """Run it concurrently for all arguments; returns the time of each call, and the results."""
     began = perf_counter()
 
     async def one(first: A, second: B) -> tuple[float, T]:

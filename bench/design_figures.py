@@ -1,6 +1,6 @@
-"""The figures that the project wants to be judged by: where each is found, its target, and the Go programs' own. Pure.
+"""The headline figures of the project: where to find each in the results, its target, and the Go programs' value. Pure.
 
-The Go programs' figures are of one machine (2 cores, 24 GB, containerd 1.6, 2026-11-15): kubelet 1.34.11, kube-apiserver 1.34.11
+The Go values are from one machine (2 cores, 24 GB, containerd 1.6, 2026-11-15): kubelet 1.34.11, kube-apiserver 1.34.11
 with etcd 3.4, and for simulated containers the kubelet's own code on kubemark's runtime.
 """
 
@@ -14,7 +14,7 @@ Results = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One number of one bench."""
+    """One number in the results of one bench."""
 
     what: str
     bench: str
@@ -66,7 +66,7 @@ FIGURES = (
     *_of("node", _MANY, "ms CPU", ("each of 2,000 simulated pods", "cpu_ms_per_pod", 5, 41.95)),
     *_of("node", _MANY, "% CPU", ("idle with 2,000 simulated pods", "idle.cpu_pct", 2, 84.4)),
     *_of("node", _MANY, "MB", ("memory with 2,000 simulated pods", "idle.rss_mb", 150, 303)),
-    # Upstream's start was seen to take 2 to 5 s.
+    # Upstream was observed to take 2 to 5 s to start.
     *_of("api", _API, "s", ("API server: start to ready", "start_to_ready_s", 0.5, 2.0)),
     *_of(
         *("api", _API, "MB"),
@@ -95,7 +95,7 @@ FIGURES = (
 
 
 def judged(results: Results) -> list[dict[str, Any]]:
-    """Every figure with its target and whether that is met; what was not measured is None."""
+    """Every figure with its target and whether it is met; None if it was not measured."""
     return [_judged(figure, results) for figure in FIGURES]
 
 
@@ -143,7 +143,7 @@ HEADLINES = (
 
 
 def table(figures: Iterable[Mapping[str, Any]]) -> str:
-    """The headlines beside the Go programs, as Markdown; what was not measured is left out."""
+    """The headline figures beside those of the Go programs, as Markdown; unmeasured ones are left out."""
     found = {figure["what"]: figure for figure in figures if figure["measured"] is not None}
     rows = [_row(found[what]) for what in HEADLINES if what in found]
     return "\n".join(["| what | Go | here | target |", "|---|---|---|---|", *rows]) + "\n"
@@ -158,5 +158,5 @@ def _row(figure: Mapping[str, Any]) -> str:
 
 
 def _short(number: float) -> str:
-    """Three digits are more than a measurement is worth; a whole number keeps all."""
+    """Format a number with three digits, or with all digits from 100 on."""
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"

@@ -17,7 +17,7 @@ from machine import machine
 from recorded import read_results
 
 HERE = Path(__file__).parent
-# Those whose figures others disturb least come first.
+# Benches that are most easily disturbed by others come first.
 BENCHES = ("api", "node", "cri", "controllers", "parts")
 QUICK = {
     "api": ("--pods", "20", "--watchers", "2"),
@@ -28,9 +28,9 @@ QUICK = {
 
 
 def run(bench: str, options: tuple[str, ...]) -> dict[str, Any]:
-    """What a bench prints."""
+    """Run a bench and return the JSON that it prints."""
     print(f"bench {bench} ...", file=sys.stderr, flush=True)
-    # One of them takes its containerd from the tests.
+    # One bench uses the containerd lab of the tests.
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "tests/support")}
     command = [sys.executable, str(HERE / f"{bench}.py"), *options]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)

@@ -1,4 +1,4 @@
-"""The way to a server that was started a moment ago on this machine."""
+"""Access to a server that was just started on this machine."""
 
 import ssl
 from pathlib import Path
@@ -9,15 +9,15 @@ TOKEN = "bench-token"
 
 
 def token_file(folder: Path) -> Path:
-    """Who may do everything."""
+    """Write a token file whose only user is a cluster admin."""
     path = folder / "tokens.csv"
     path.write_text(f'{TOKEN},admin,1,"system:masters"\n')
     return path
 
 
 def session(connections: int = 0) -> aiohttp.ClientSession:
-    """An HTTP client that may do everything, over so many connections; 0: as many as it takes."""
-    # A loopback server with a CA made a moment ago: there is nobody else to talk to.
+    """An HTTP client with admin rights; `connections` limits the connections, 0 means no limit."""
+    # The server is on loopback with a CA of its own, so the certificate need not be verified.
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     return aiohttp.ClientSession(

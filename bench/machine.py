@@ -1,4 +1,4 @@
-"""What a figure needs to be read: where and when it was measured."""
+"""Where and when a figure was measured."""
 
 import platform
 

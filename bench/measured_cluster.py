@@ -1,4 +1,4 @@
-"""A cluster under measurement: in this process, or of programs, with somebody who counts its pods."""
+"""A cluster under measurement, in this process or as separate programs, and a watch that times its changes."""
 
 import asyncio
 import os
@@ -25,13 +25,13 @@ from pykubelet.client.rest import RestClient
 NAMESPACE = "default"
 NODE = "bench-node"
 CLOCK = SystemClock()
-# A machine that measures may have a full disk, which is not what is measured.
+# The measuring machine may have a full disk, which must not cause evictions.
 _EVICTION = "memory.available<1Mi"
 
 
 @asynccontextmanager
 async def in_one_process(folder: Path, names: Collection[str], *, max_pods: int = 0) -> AsyncIterator[Client]:
-    """An API server and controllers; with a number of pods, also a node whose containers only pretend."""
+    """An API server and controllers; with `max_pods`, also a node with simulated containers."""
     raise_file_limit()
     widen_threads()
     async with AsyncExitStack() as stack:
@@ -57,7 +57,7 @@ async def in_one_process(folder: Path, names: Collection[str], *, max_pods: int 
 
 @asynccontextmanager
 async def of_programs(folder: Path, *, max_pods: int) -> AsyncIterator[tuple[Client, Program]]:
-    """The same as three programs that talk HTTP and TLS; a client, and the one with the controllers."""
+    """Server, node and controllers as programs that use HTTP and TLS; yields a client and the controllers' program."""
     data = folder / "data"
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(Program.run("apiserver", "--data-dir", data, "--port", "0"))
@@ -72,7 +72,7 @@ async def of_programs(folder: Path, *, max_pods: int) -> AsyncIterator[tuple[Cli
 
 
 async def create_set(client: Client, name: str, replicas: int, **pod: Any) -> None:
-    """A ReplicaSet of such pods."""
+    """Create a ReplicaSet; `pod` adds fields to its pod spec."""
     labels, containers = {"app": name}, [{"name": "main", "image": "example/image:1"}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers, **pod}}
     body = {
@@ -90,7 +90,7 @@ async def scale_set(client: Client, name: str, replicas: int) -> None:
 
 
 def is_ready(event: WatchEvent[Any]) -> bool:
-    """Whether a pod is ready now."""
+    """Whether the event shows a ready pod."""
     pod = event.object
     conditions = pod.status.conditions if pod is not None and event.type != "DELETED" else ()
     return any(one.type == "Ready" and one.status == "True" for one in conditions)
@@ -103,7 +103,7 @@ def is_gone(event: WatchEvent[Any]) -> bool:
 async def moments(
     client: Client, kind: TypedKind[Any], happens: Callable[[WatchEvent[Any]], bool], count: int, act: Awaitable[None]
 ) -> list[float]:
-    """After how many seconds from `act` on it happened to the first, second, ... object of a kind, as a watch tells."""
+    """Seconds from `act` until a watch has shown the condition for the first, second, ... object of a kind."""
     version = (await client.list(kind, namespace=NAMESPACE, limit=1)).resource_version
     watch = client.watch(kind, namespace=NAMESPACE, resource_version=version, timeout_seconds=3600)
     async with watch as events, asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""A node under measurement: an API server, the node, and somebody who makes pods and watches them."""
+"""A node under measurement: an API server, the node, and a client that creates and watches pods."""
 
 import asyncio
 import errno
@@ -22,13 +22,13 @@ GRACE_SECONDS = 2
 IMAGE = "localhost/busybox:1"
 SHARED = "/shared"
 """Where containers see the folder that they share with the measurement."""
-# As many requests as a busy controller has in flight; a connection for each pod would measure handshakes.
+# As many concurrent requests as a busy controller; a connection per pod would measure TLS handshakes.
 _CONNECTIONS = 32
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
 class World:
-    """All that a measurement needs."""
+    """The server, the node, and the client side of a measurement."""
 
     def __init__(self, folder: Path, server: Program, node: Program, http: aiohttp.ClientSession) -> None:
         self.folder, self.server, self.node = folder, server, node
@@ -65,7 +65,7 @@ class World:
 
 @contextmanager
 def empty_folder() -> Iterator[Path]:
-    """A folder whose processes end with it."""
+    """A temporary folder; processes that work in it are killed at the end."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         try:
@@ -76,7 +76,7 @@ def empty_folder() -> Iterator[Path]:
 
 @asynccontextmanager
 async def open_world(runtime: str, *, options: Iterable[str | Path] = ()) -> AsyncIterator[World]:
-    """A world of its own in an empty folder, of which nothing is left afterwards; `options` are further ones of the node."""
+    """Run an API server and a node in an empty folder and remove everything at the end; `options` go to the node."""
     with empty_folder() as folder:
         data = folder / "server"
         for part in ("manifests", "shared"):
@@ -99,7 +99,7 @@ async def open_world(runtime: str, *, options: Iterable[str | Path] = ()) -> Asy
 
 
 async def opened_for_writing(pipe: Path) -> int:
-    """The named pipe, once somebody reads it."""
+    """Open the named pipe once it has a reader."""
     while True:
         try:
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
@@ -110,7 +110,7 @@ async def opened_for_writing(pipe: Path) -> int:
 
 
 def pod(name: str, command: str = FOREVER, *, restart_policy: str = "Always", **volumes: Any) -> dict[str, Any]:
-    """A pod of one container; `volumes` are mounted at their names."""
+    """A pod with one container; each of `volumes` is mounted at `/<its name>`."""
     container = {
         "name": "main",
         "image": IMAGE,
@@ -129,7 +129,7 @@ def pod(name: str, command: str = FOREVER, *, restart_policy: str = "Always", **
 
 
 def static_pod(name: str, version: str, command: str = FOREVER) -> str:
-    """The manifest of a pod; its mirror carries the version as a label."""
+    """A static pod manifest; its mirror pod has the version as a label."""
     document = pod(name, command)
     del document["spec"]["nodeName"]
     document["metadata"]["labels"] = {"version": version}

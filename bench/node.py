@@ -37,7 +37,7 @@ TARGETS: dict[str, Any] = {
 
 
 async def of_processes(rounds: int, idle_seconds: float) -> dict[str, Any]:
-    """Containers that are processes of this machine."""
+    """The node with containers that are processes of this machine."""
     async with open_world("process") as world:
         figures: dict[str, Any] = {
             "start_to_ready_s": round(world.node.ready_seconds, 3),
@@ -59,7 +59,7 @@ async def of_processes(rounds: int, idle_seconds: float) -> dict[str, Any]:
 
 
 async def some_at_once(world: World, names: list[str]) -> list[float]:
-    """Pods are created, so many at once, the next when those are Ready."""
+    """Create pods in batches, each batch after the last one is ready."""
     return [
         seconds
         for first in range(0, len(names), AT_ONCE)
@@ -68,7 +68,7 @@ async def some_at_once(world: World, names: list[str]) -> list[float]:
 
 
 async def burst(world: World, count: int, idle_seconds: float = 0.0) -> dict[str, Any]:
-    """All at once: created, left alone, deleted."""
+    """Create pods at once, leave them idle, and delete them."""
 
     def per_pod(seconds_before: float) -> float:
         return round(1000 * (world.node.cpu_seconds() - seconds_before) / count, 2)
@@ -80,7 +80,7 @@ async def burst(world: World, count: int, idle_seconds: float = 0.0) -> dict[str
     figures["cpu_ms_per_pod"] = per_pod(cpu)
     await node_figures.settle(world)
     figures["settled_cpu_ms_per_pod"] = per_pod(cpu)
-    # Image, created, started: fewer mean that some were lost.
+    # An event each for image, created and started; a lower number means lost events.
     figures["events_per_pod"] = round((await world.count_pod_events() - events) / count, 2)
     if idle_seconds:
         figures["idle"] = await node_figures.idle(world, idle_seconds)
@@ -90,7 +90,7 @@ async def burst(world: World, count: int, idle_seconds: float = 0.0) -> dict[str
 
 
 async def of_simulation(count: int, idle_seconds: float) -> dict[str, Any]:
-    """Containers that only pretend, so that nothing but the node is measured."""
+    """The node with simulated containers, so that only its own cost is measured."""
     async with open_world("sim", options=("--max-pods", str(count + 1))) as world:
         return await burst(world, count, idle_seconds)
 
@@ -99,7 +99,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="process,up,sim", help="of these, with commas between them")
     parser.add_argument("--rounds", type=int, default=20, help="how often what happens to one pod is measured")
-    # A node looks at each pod again after a minute or so: what is shorter would miss that.
+    # A node syncs each pod again after about a minute; a shorter time would miss that.
     parser.add_argument("--idle-seconds", type=float, default=90.0)
     parser.add_argument("--sim-pods", default="500,2000")
     asked = parser.parse_args()

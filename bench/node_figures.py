@@ -1,4 +1,4 @@
-"""What is measured of a node: how soon its pods are as they should be, and what it costs."""
+"""The measurements of a node: how soon pods reach a state, and what they cost."""
 
 import asyncio
 import os
@@ -12,15 +12,15 @@ from programs import cpu_seconds, megabytes, processes_in
 from spread import spread
 from watched_pods import WatchedPod, Wish, has_succeeded, is_gone, is_ready, is_there, runs_again
 
-# Fine enough for times of half a second, and the container hardly notices.
+# Precise enough for times of half a second, and cheap for the container.
 _LOOK_AGAIN = "sleep 0.02"
-# One that is never quiet is measured as it is.
+# A node that never becomes quiet is measured anyway.
 _MAX_SETTLE_SECONDS = 60
 _SUPERVISOR = "pykubelet-shim"
 
 
 async def static_pods(world: World, rounds: int) -> dict[str, Any]:
-    """A manifest is written, edited, removed; what the API shows of it."""
+    """Write, edit and remove a manifest; measure when the API shows it."""
     seen, ready, edited, removed = [], [], [], []
     for number in range(rounds):
         path, mirror = world.manifests / f"static{number}.yaml", f"static{number}-{NODE}"
@@ -49,7 +49,7 @@ def _second_is_ready(mirror: WatchedPod | None) -> bool:
 
 
 async def create_ready(world: World, names: Iterable[str]) -> list[float]:
-    """Pods are created at once; how soon a watch shows each as Ready."""
+    """Create pods at once; returns when a watch shows each as ready."""
 
     async def one(name: str) -> float:
         began = perf_counter()
@@ -61,7 +61,7 @@ async def create_ready(world: World, names: Iterable[str]) -> list[float]:
 
 
 async def delete_gone(world: World, names: Iterable[str]) -> list[float]:
-    """Pods are deleted at once; how soon each is gone."""
+    """Delete pods at once; returns when each is gone."""
 
     async def one(name: str) -> float:
         began = perf_counter()
@@ -72,25 +72,25 @@ async def delete_gone(world: World, names: Iterable[str]) -> list[float]:
 
 
 async def exits(world: World, rounds: int) -> dict[str, Any]:
-    """A container ends well: how soon the API says so."""
+    """Measure how soon the API shows the success of a container that exits with code 0."""
     command, policy = "read line < {}", "Never"
     return spread([await _ended(world, f"exit{number}", command, policy, has_succeeded) for number in range(rounds)])
 
 
 async def crashes(world: World, rounds: int) -> dict[str, Any]:
-    """A container fails for the first time: how soon the API shows it running again."""
+    """Measure how soon the API shows the first restart of a container that fails."""
     command, policy = "read line < {}; exit 3", "Always"
     return spread([await _ended(world, f"crash{number}", command, policy, runs_again) for number in range(rounds)])
 
 
 async def _ended(world: World, name: str, command: str, restart_policy: str, wish: Wish) -> float:
-    """A container waits for a line; from that line to what the API shows."""
+    """Measure the time from a line that the container waits for to the state that the API shows."""
     os.mkfifo(world.shared / name)
     shared = {"hostPath": {"path": str(world.shared)}}
     text = command.format(f"{SHARED}/{name}")
     await world.create(pod(name, text, restart_policy=restart_policy, shared=shared))
     await world.pods.when(name, is_ready)
-    # Not always at the same moment of whatever the node does each second.
+    # Vary the phase relative to the node's periodic work.
     await asyncio.sleep(0.5 + 0.13 * (int(name[-1]) % 8))
     seen = asyncio.create_task(world.pods.when(name, wish))
     pipe = await opened_for_writing(world.shared / name)
@@ -103,12 +103,12 @@ async def _ended(world: World, name: str, command: str, restart_policy: str, wis
 
 
 async def config_map_changes(world: World, rounds: int) -> dict[str, Any]:
-    """A config map changes: how soon a container that looks all the time reads it."""
+    """Measure how soon a container that polls a mounted config map reads its update."""
     metadata = {"name": "watched", "namespace": "default"}
     await world.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"key": "0"}})
     command = f"while true; do read line < /config/key; echo $line > {SHARED}/read; {_LOOK_AGAIN}; done"
     shared, config = {"hostPath": {"path": str(world.shared)}}, {"configMap": {"name": "watched"}}
-    # No end of line in the file: `read` fails then, and has read it nevertheless.
+    # The file has no newline: `read` fails at EOF, but has read the text.
     await world.create(pod("reader", command, shared=shared, config=config))
     await world.pods.when("reader", is_ready)
     await asyncio.sleep(1)
@@ -134,7 +134,7 @@ def _reads(path: Path, text: str) -> bool:
 
 
 async def settle(world: World) -> None:
-    """Return when the node has sent what it had to send yet, events above all: it takes hardly any time then."""
+    """Wait until the node has sent its pending updates, mostly events; it uses hardly any CPU then."""
     for _ in range(_MAX_SETTLE_SECONDS):
         before = world.node.cpu_seconds()
         await asyncio.sleep(1)
@@ -143,7 +143,7 @@ async def settle(world: World) -> None:
 
 
 async def idle(world: World, seconds: float) -> dict[str, float]:
-    """Nothing happens: what the node takes, the supervisors of its containers, and the server it reports to."""
+    """Measure the cost of doing nothing: of the node, the containers' supervisors, and the API server."""
     await settle(world)
     supervisors = [process for process in processes_in(world.folder) if process.name() == _SUPERVISOR]
     node, server = world.node, world.server
@@ -157,7 +157,7 @@ async def idle(world: World, seconds: float) -> dict[str, float]:
     shares = [round(100 * (late - early) / whole, 2) for early, late in zip(before, spent(), strict=True)]
     figures = {"cpu_pct": shares[0], "rss_mb": node.rss_mb(), "server_cpu_pct": shares[1]}
     if supervisors:
-        # They share most of their memory; each counts for its part of that.
+        # Supervisors share most of their memory, so PSS counts each one's part.
         memory = sum(process.memory_full_info().pss for process in supervisors)
         figures |= {"supervisors_cpu_pct": shares[2], "supervisors_pss_mb": megabytes(memory)}
     return figures

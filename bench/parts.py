@@ -1,6 +1,6 @@
-"""Figures of the parts as JSON on standard output: merge, decode, status, memory.
+"""Measures merge, decode, status and memory in-process, and prints the figures as JSON on standard output.
 
-Times are the best of several rounds: the machine may be busy, the code cannot be faster than its best.
+Times are the best of several rounds: a busy machine can only make the code slower.
 """
 
 import asyncio
@@ -31,20 +31,20 @@ AT = "2026-01-01T00:00:00Z"
 
 
 class PodList(Struct, frozen=True, gc=False):
-    """What a list request answers."""
+    """The response to a list request."""
 
     items: tuple[Pod, ...]
 
 
 class Silent:
-    """Takes events and forgets them."""
+    """An event recorder that discards events."""
 
     def event(self, *_: Any) -> None:
         return
 
 
 class NothingRuns:
-    """No container is left of any pod."""
+    """Reports that no pod has running containers."""
 
     def could_have_running_containers(self, _: PodUid, /) -> bool:
         return False
@@ -125,7 +125,7 @@ def document(number: int) -> dict[str, Any]:
 
 
 def best_seconds(rounds: int, once: Callable[[], object]) -> float:
-    """The shortest of several runs."""
+    """The time of the fastest of several runs."""
     times = []
     for _ in range(rounds):
         before = CLOCK.monotonic()
@@ -144,7 +144,7 @@ async def best_seconds_async(rounds: int, once: Callable[[], Awaitable[object]])
 
 
 async def merge_one(pods: tuple[Pod, ...]) -> float:
-    """Microseconds to merge one changed pod among these and take the update out of the stream."""
+    """Microseconds to merge one changed pod into this many and take the update from the stream."""
     config = PodConfig(clock=CLOCK, recorder=Silent())
     config.merge("api", PodUpdate(PodOperation.SET, "api", pods))
     stream = config.updates()
@@ -168,7 +168,7 @@ def initial_set(pods: tuple[Pod, ...]) -> float:
 
 
 async def status_to_patch(count: int) -> dict[str, float]:
-    """Milliseconds from `set_pod_status` of so many pods until the API in this process holds them all."""
+    """Milliseconds from `set_pod_status` of this many pods until the in-process API has stored all of them."""
     best = float("inf")
     for _ in range(3):
         api, manager = MemoryApi(CLOCK), PodManager()
@@ -204,7 +204,7 @@ def unready(pod: Pod) -> Pod:
 
 
 def bytes_per_pod(text: bytes, count: int) -> int:
-    """What one pod costs in memory, decoded and held by a PodConfig."""
+    """The memory of one pod, decoded and held by a PodConfig."""
     gc.collect()
     tracemalloc.start()
     config = PodConfig(clock=CLOCK, recorder=Silent())

@@ -1,4 +1,4 @@
-"""Programs under measurement: started as users start them, looked at from outside."""
+"""Programs under measurement, started as users start them and measured from outside."""
 
 import asyncio
 import sys
@@ -14,7 +14,7 @@ START_SECONDS = 60.0
 
 
 class Program:
-    """`pykubelet ...` as a process of its own, from the moment it says that it is ready."""
+    """A `pykubelet` command as a process, available once it has printed `ready`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.ready_seconds = 0.0
@@ -28,14 +28,14 @@ class Program:
     @classmethod
     @asynccontextmanager
     async def run(cls, *arguments: str | Path) -> AsyncIterator["Program"]:
-        """It runs as long as the context lasts."""
+        """Run the command while the context lasts."""
         began = perf_counter()
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "pykubelet", *map(str, arguments), stderr=asyncio.subprocess.PIPE
         )
         program = cls(process)
         is_ready = asyncio.Event()
-        # Somebody has to read what it says, or it stands still when the pipe is full.
+        # stderr must be read, or the program blocks when the pipe is full.
         listening = asyncio.create_task(program._listen(is_ready))
         try:
             await asyncio.wait_for(is_ready.wait(), START_SECONDS)
@@ -44,7 +44,7 @@ class Program:
                 raise SystemExit("\n".join((f"`pykubelet {arguments[0]}` did not start", *program._last_words)))
             yield program
         finally:
-            # Done listening: it has ended by itself.
+            # The end of its output means that the program has exited.
             if not listening.done():
                 process.terminate()
             await listening
@@ -77,7 +77,7 @@ def megabytes(count: float) -> float:
 
 
 def processes_in(folder: Path) -> Iterator[psutil.Process]:
-    """The processes that work in a folder: so the supervisors of containers are found, which belong to nobody."""
+    """The processes that work in a folder, which include supervisors without a parent."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if Path(process.cwd()).is_relative_to(folder):
@@ -85,7 +85,7 @@ def processes_in(folder: Path) -> Iterator[psutil.Process]:
 
 
 def end_processes_in(folder: Path) -> None:
-    """Nothing that a run started outlives it, also if it went wrong."""
+    """Kill all processes of a run, also after an error."""
     for process in list(processes_in(folder)):
         with suppress(psutil.Error):
             for each in (*process.children(recursive=True), process):

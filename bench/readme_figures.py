@@ -1,4 +1,4 @@
-"""Writes the table of figures in README from the results that are named above it; with `--check` only says if it is stale.
+"""Updates the table of figures in README from the results named above it; `--check` only reports whether it is stale.
 
 The line above the table is `<!-- figures: FILE... -->`, the line below it `<!-- end of figures -->`.
 """
@@ -16,7 +16,7 @@ _PLACE = re.compile(r"(<!-- figures: (.+?) -->\n).*?(<!-- end of figures -->)", 
 
 
 def with_figures(text: str) -> str:
-    """The text with its table as the results have it."""
+    """The text with its table generated from the results."""
     place = _PLACE.search(text)
     if place is None:
         sys.exit(f"{README.name} has no place for figures")

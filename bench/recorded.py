@@ -1,4 +1,4 @@
-"""What benches printed before, from the files of `bench/results`."""
+"""Reads recorded bench results from the files of `bench/results`."""
 
 import json
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def read_results(paths: Iterable[Path]) -> dict[str, Any]:
-    """By name of the bench: the end of the file's name, as in `2026-01-01-api.json`; `all` has several in it."""
+    """Results by bench name, from the end of the file name, as in `2026-01-01-api.json`; an `all` file has several."""
     results: dict[str, Any] = {}
     for path in paths:
         found = json.loads(path.read_text())

@@ -1,11 +1,11 @@
-"""Many times as few numbers."""
+"""Summarizes many times in a few numbers."""
 
 import statistics
 from collections.abc import Iterable
 
 
 def spread(seconds: Iterable[float]) -> dict[str, float]:
-    """What is usual and what is worst; with fewer than a hundred, p99 is the worst."""
+    """Median, p99 and maximum; with fewer than a hundred times, p99 is the maximum."""
     times = sorted(seconds)
     return {
         "p50": round(statistics.median(times), 4),

@@ -1,4 +1,4 @@
-"""Figures of `pykubelet up`: how soon it answers, and what it needs with pods from files."""
+"""Figures of `pykubelet up`: its start time, and its cost with pods from files."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ LOOK_SECONDS = 0.05
 
 
 async def of_up(pods: int, rounds: int, idle_seconds: float) -> dict[str, Any]:
-    """Started some times without pods, then with some."""
+    """Start it several times without pods, then once with pods."""
     answered = []
     for _ in range(rounds):
         with empty_folder() as folder:

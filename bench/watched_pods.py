@@ -1,4 +1,4 @@
-"""The pods of a server as a watch tells of them, and the moment it told something that is waited for."""
+"""Follows the pods of a server with a watch, and notes the time at which a condition becomes true."""
 
 import asyncio
 from collections import defaultdict
@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 300.0
 
 
 class Unmeasurable(Exception):
-    """What should be measured did not happen."""
+    """A condition that was to be measured did not come true."""
 
 
 class Metadata(Struct, gc=False, rename="camel"):
@@ -43,7 +43,7 @@ class Status(Struct, gc=False, rename="camel"):
 
 
 class WatchedPod(Struct, gc=False, rename="camel"):
-    """As much of a pod as a measurement asks for: reading all of it would be measured too."""
+    """Only the fields that measurements need, since decoding a whole pod would be measured too."""
 
     metadata: Metadata
     status: Status = msgspec.field(default_factory=Status)
@@ -86,7 +86,7 @@ def runs_again(pod: WatchedPod | None) -> bool:
 
 
 class WatchedPods:
-    """One watch of all pods, as a user's program has it."""
+    """One watch of all pods, as a user's program would have it."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self._http, self._url = http, f"{url}/api/v1/pods"
@@ -121,7 +121,7 @@ class WatchedPods:
                 self._waiting[name].append((wish, moment))
 
     async def when(self, name: str, wish: Wish) -> float:
-        """The moment at which the watch told that a pod is as wished; now, if it is."""
+        """The time at which the watch shows the pod in the wanted state; the current time if it already is."""
         if wish(self._pods.get(name)):
             return perf_counter()
         moment: asyncio.Future[float] = asyncio.get_running_loop().create_future()

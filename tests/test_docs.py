@@ -1,4 +1,4 @@
-"""What docs say about the code is true: generated pages are current, named paths and commands exist."""
+"""Checks docs against the code: generated pages are current, and named paths and commands exist."""
 
 import re
 import subprocess
@@ -35,7 +35,7 @@ _GO_FILE = re.compile(r"\b(?:pkg|staging|cmd|plugin)/[A-Za-z0-9_./{},-]+\.go\b")
 
 
 def test_commands_of_the_reference_are_those_of_the_program() -> None:
-    """A list of its own, so that an empty program cannot agree with an empty page."""
+    """Both are compared with a third list, so that an empty program and an empty page do not pass."""
     context = click.Context(pykubelet)
     assert pykubelet.list_commands(context) == COMMANDS
     page = (ROOT / "docs/reference/commands.md").read_text()
@@ -44,7 +44,7 @@ def test_commands_of_the_reference_are_those_of_the_program() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_reference_has_every_option_of_a_command(name: str) -> None:
-    """In the section of the command, in the form in which the command takes it."""
+    """The section of each command has one row for each visible option, with its last spelling."""
     page = (ROOT / "docs/reference/commands.md").read_text()
     section = page.partition(f"\n## pykubelet {name}\n")[2].partition("\n## ")[0]
     command = pykubelet.get_command(click.Context(pykubelet), name)
@@ -62,7 +62,7 @@ def test_upstream_map_is_current_and_well_formed() -> None:
 
 
 def test_upstream_line_with_prose_is_found() -> None:
-    """The form is checked, not assumed."""
+    """The check returns what is not a path, and a line that is not in the last paragraph."""
     assert upstream_paths("Does it.\n\nUpstream: pkg/a/{b,c}.go, pkg/d") == (["pkg/a/b.go", "pkg/a/c.go", "pkg/d"], [])
     assert upstream_paths("Does it.\n\nUpstream: merge in pkg/a/b.go")[1] == ["merge in pkg/a/b.go"]
     assert upstream_paths("Does it.\n\nUpstream: pkg/a.go\n\nMore.")[1] == [

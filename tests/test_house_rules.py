@@ -35,7 +35,7 @@ def layers() -> list[Layers]:
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.path)
 def test_module_keeps_the_rules(source: Source) -> None:
-    """Sizes, names, docstrings, plain words, tasks, decoding."""
+    """The rules are about sizes, names, docstrings, plain words, tasks and decoding."""
     assert [problem for rule in FILE_RULES for problem in rule(source)] == []
 
 
@@ -51,7 +51,7 @@ def test_modules_import_each_other_without_cycles() -> None:
 
 
 def test_folders_are_small() -> None:
-    """At most 20 modules; `kinds/` and `cli/` have one file per kind and per command."""
+    """A folder has at most 20 modules, except `kinds/` and `cli/` with one file per kind and per command."""
     assert house_rules.crowded_folders(SOURCES) == []
 
 
@@ -82,7 +82,7 @@ def test_subprocess_is_confined() -> None:
 
 
 def test_every_runtime_is_protected() -> None:
-    """A new runtime is imported by app.runtimes alone from its first day."""
+    """The import contract by which only app.runtimes imports runtimes covers each of them."""
     contract = next(one for one in CONTRACTS if one["type"] == "protected")
     folders = {path.parent.name for path in (SOURCE / "runtimes").glob("*/__init__.py")}
     assert set(contract["protected_modules"]) == {f"pykubelet.runtimes.{name}" for name in folders}
@@ -115,7 +115,7 @@ _BROKEN: list[tuple[Callable[[Source], list[str]], str, str]] = [
 
 @pytest.mark.parametrize(("rule", "path", "text"), _BROKEN, ids=lambda value: getattr(value, "__name__", None))
 def test_rule_about_a_module_can_fail(rule: Callable[[Source], list[str]], path: str, text: str) -> None:
-    """A rule that cannot fail guards nothing."""
+    """Each rule finds a problem in a module that breaks it, and none in a good one."""
     assert rule(Source(path, text)) != []
     assert rule(Source("a/b.py", _GOOD)) == []
 
@@ -135,13 +135,13 @@ _CLASS = "class Tom:\n    def purr(self): ...\n"
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_rule_about_the_whole_can_fail(rule: Callable[[Sequence[Source]], list[str]], texts: dict[str, str]) -> None:
-    """Each of them is shown a project that breaks it, and one that does not."""
+    """Each rule finds a problem in a project that breaks it, and none in a good one."""
     assert rule([Source(path, text) for path, text in texts.items()]) != []
     assert rule([Source("a.py", _GOOD)]) == []
 
 
 def test_protocol_may_be_an_upward_callback() -> None:
-    """Its one class stands above, imports it, and is handed down."""
+    """A Protocol may have only one class if that imports its module or is in a higher layer."""
     sources = [Source("a.py", _PROTOCOL), Source("b.py", "from pykubelet.a import Cat\n" + _CLASS)]
     assert house_rules.needless_protocols(sources) == []
     apart = [Source("low/a.py", _PROTOCOL), Source("high/b.py", _CLASS)]

@@ -47,20 +47,20 @@ ROWS = [(part, name) for part, names in PARTS.items() for name in names.split()]
 
 @pytest.mark.parametrize(("part", "name"), ROWS, ids=[f"{part.__name__}.{name}" for part, name in ROWS])
 def test_part_of_the_seeds_exists_with_its_contract(part: Any, name: str) -> None:
-    """Under its name, with a docstring of its own."""
+    """Its docstring has at least three words."""
     found = inspect.getattr_static(part, name)
     assert len(inspect.cleandoc(found.__doc__ or "").split()) >= 3
 
 
 def test_operations_modes_and_ids_of_the_seeds_exist() -> None:
-    """All seven operations, all three modes, and two kinds of UID that a type checker tells apart."""
+    """There are seven operations, three modes, and two kinds of UID that a type checker distinguishes."""
     assert {op.name for op in PodOperation} == {"SET", "ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE", "RESTORE"}
     assert len(NotificationMode) == 3
     assert PodUid.__name__ != MirrorUid.__name__
 
 
 def test_path_of_a_pod_leads_to_every_part_and_every_file_it_names_exists() -> None:
-    """The tour names each part, and names no file that is not there."""
+    """The tour names each part, and every file that it names exists."""
     root = Path(__file__).parent.parent
     text = (root / "docs/path-of-a-pod.md").read_text()
     assert [name for _, name in ROWS if name not in text] == []

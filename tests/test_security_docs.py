@@ -1,4 +1,4 @@
-"""What the documents about security promise is true of the files."""
+"""Checks the claims of the security documents against the files of the repository."""
 
 import ast
 import re
@@ -16,14 +16,14 @@ RUNNERS = {"eval", "exec", "compile", "__import__"}
 
 @pytest.mark.parametrize(("path", "name"), NAMED, ids=[f"{path}::{name}" for path, name in NAMED])
 def test_every_test_of_the_table_exists(path: str, name: str) -> None:
-    """By file and name."""
+    """The named file defines a function with that name."""
     tree = ast.parse((ROOT / path).read_text())
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     assert name in defined
 
 
 def test_every_row_has_a_test_or_a_reason() -> None:
-    """And nothing that looks like a test but is not written as one."""
+    """Each row has three cells with text, and more than 60 tests are named in the form that is read."""
     rows = [[cell.strip() for cell in row.strip("|").split("|")] for row in ROWS]
     assert len(rows) > 40
     for row in rows:
@@ -33,14 +33,14 @@ def test_every_row_has_a_test_or_a_reason() -> None:
 
 
 def test_documents_say_first_that_processes_are_no_sandbox() -> None:
-    """Nobody should have to look for it."""
+    """The first paragraph of each document has the warning."""
     for name, words in (("process-runtime.md", "not a sandbox"), ("threat-model.md", "not confined")):
         first = (ROOT / "docs" / name).read_text().split("\n\n")[1]
         assert words in first
 
 
 def test_nothing_is_loaded_from_data() -> None:
-    """No pickles, no code from text, no module by a name from outside."""
+    """The package uses no pickle, no eval or exec, and no import_module."""
     for path in SOURCE.rglob("*.py"):
         tree = ast.parse(path.read_text())
         for node in ast.walk(tree):
@@ -55,7 +55,7 @@ def test_nothing_is_loaded_from_data() -> None:
 
 
 def test_dependencies_are_pinned_with_hashes() -> None:
-    """Each to one version, none to be taken from a place of its own."""
+    """Each has one version and hashes, and none comes from its own URL or index."""
     lock = (ROOT / "requirements.lock").read_text()
     pinned = re.findall(r"^[\w.\[\]-]+==", lock, re.MULTILINE)
     entries = re.split(r"^(?=[\w.\[\]-]+==)", lock, flags=re.MULTILINE)[1:]

@@ -24,6 +24,6 @@ def collected() -> set[str]:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("section", CASES)
 def test_no_case_is_missing(section: str, collected: set[str]) -> None:
-    """From 01 to the last."""
+    """Each number from 01 to the last is in the name of a test."""
     expected = {f"{section}-{number:02}" for number in range(1, CASES[section] + 1)}
     assert expected - collected == set()

@@ -1,4 +1,4 @@
-"""The tours in docs/ name real places: each file exists, and each function or class it is said to hold is there."""
+"""The tours in docs/ name real places: each file exists, and each function or class that they name in it is there."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every client promises, whatever is behind it: Reader, Writer, Watcher and Replacer."""
+"""The contract of every client: Reader, Writer, Watcher and Replacer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("api")
 
 
 class ReplacingClient(Client, Replacer, Protocol):
-    """A client that writes whole documents too."""
+    """A client that can also replace whole documents."""
 
 
 async def make(client: Client, name: str, **labels: str) -> ConfigMap:
@@ -47,8 +47,8 @@ async def test_name_is_made_from_its_prefix(client: Client) -> None:
     assert one.metadata.name != two.metadata.name
 
 
-async def test_missing_and_taken_names_are_told_apart(client: Client) -> None:
-    """404 for what is not there, 409 AlreadyExists for what is."""
+async def test_missing_name_is_not_found_and_taken_name_already_exists(client: Client) -> None:
+    """Get, patch and delete of a missing name raise NotFound, creating an existing one raises AlreadyExists."""
     await make(client, "a")
     with pytest.raises(AlreadyExists):
         await make(client, "a")
@@ -63,7 +63,7 @@ async def test_missing_and_taken_names_are_told_apart(client: Client) -> None:
 
 
 async def test_list_selects_pages_and_names_its_revision(client: Client) -> None:
-    """Labels, fields, namespaces; pages join to the whole."""
+    """It selects by labels, fields and namespace; the pages of a limited list add up to the whole."""
     for name, app in (("a", "x"), ("b", "y"), ("c", "x")):
         await make(client, name, app=app)
     labelled = await client.list(CONFIG_MAPS, namespace="default", selection=Selection(labels="app=x"))
@@ -88,7 +88,7 @@ async def test_list_selects_pages_and_names_its_revision(client: Client) -> None
     ],
 )
 async def test_patch_changes_what_it_names(client: Client, patch_type: PatchType, body: object) -> None:
-    """Each patch type is read in its own way; the revision grows."""
+    """A patch of each type changes only the named field, and the revision grows."""
     made = await make(client, "a", app="x")
     patched = await client.patch(CONFIG_MAPS, "a", body, namespace="default", patch_type=patch_type)
     assert patched.data == {"k": "2"}
@@ -97,7 +97,7 @@ async def test_patch_changes_what_it_names(client: Client, patch_type: PatchType
 
 
 async def test_patch_that_changes_nothing_keeps_the_revision(client: Client) -> None:
-    """No change, no event."""
+    """The answer is the object as it was, with its old revision."""
     made = await make(client, "a")
     assert await client.patch(CONFIG_MAPS, "a", {"data": {"k": "1"}}, namespace="default") == made
 
@@ -115,7 +115,7 @@ async def test_patch_with_another_uid_or_an_old_revision_is_refused(client: Clie
 
 
 async def test_status_is_changed_only_through_its_subresource(client: Client) -> None:
-    """A status patch leaves the spec alone, and the other way round."""
+    """A status patch does not change the spec, and a patch of the object does not change the status."""
     await client.create(PODS, build.pod("web"), namespace="default")
     body = {"spec": {"nodeName": "other"}, "status": {"phase": "Running"}}
     pod = await client.patch(PODS, "web", body, namespace="default", subresource="status")
@@ -125,7 +125,7 @@ async def test_status_is_changed_only_through_its_subresource(client: Client) ->
 
 
 async def test_document_replaces_the_object_that_it_was_read_from(client: ReplacingClient) -> None:
-    """What the document leaves out is gone; an older revision is refused, and so is a name that nobody has."""
+    """Fields that the document leaves out are removed; an old revision is a Conflict, a missing name NotFound."""
     made = await make(client, "a", app="x")
     read = await client.get(as_documents(CONFIG_MAP_NAMES), "a", namespace="default")
     metadata = {key: value for key, value in read["metadata"].items() if key != "labels"}
@@ -142,7 +142,7 @@ async def test_document_replaces_the_object_that_it_was_read_from(client: Replac
 
 
 async def test_subresource_is_replaced_alone(client: ReplacingClient) -> None:
-    """The rest of the document does not count."""
+    """Replacing the status ignores the rest of the document."""
     await client.create(PODS, build.pod("web"), namespace="default")
     read = await client.get(as_documents(POD_NAMES), "web", namespace="default")
     body = {**read, "spec": {**read["spec"], "priority": 7}, "status": {**read.get("status", {}), "phase": "Running"}}
@@ -152,7 +152,7 @@ async def test_subresource_is_replaced_alone(client: ReplacingClient) -> None:
 
 
 async def test_delete_waits_for_grace_and_checks_the_uid(client: Client) -> None:
-    """A bound pod is first marked; only the right UID is taken; grace 0 removes at once."""
+    """A bound pod is first marked as terminating; another UID is a Conflict; grace 0 removes the pod at once."""
     await client.create(PODS, build.pod("web"), namespace="default")
     await client.delete(PODS, "web", namespace="default")
     marked = await client.get(PODS, "web", namespace="default")
@@ -177,7 +177,7 @@ async def take(events: AsyncIterator[WatchEvent[ConfigMap]], count: int) -> list
 
 
 async def test_watch_gives_every_change_after_a_revision_in_order(client: Client, api: MemoryApi) -> None:
-    """What happened before the watch opened is there too; bookmarks name the revision."""
+    """Changes between the revision and the opening of the watch are included; bookmarks are sent too."""
     start = (await client.list(CONFIG_MAPS)).resource_version
     await make(client, "a")
     async with client.watch(CONFIG_MAPS, namespace="default", resource_version=start) as events:
@@ -200,13 +200,13 @@ async def test_watched_object_that_leaves_the_selection_looks_deleted(client: Cl
 
 
 async def test_watch_ends_when_its_time_is_up(client: Client) -> None:
-    """The stream just ends: watch on from the last revision. A bookmark may have named it."""
+    """The stream ends without an error; a bookmark may have named the last revision."""
     async with client.watch(CONFIG_MAPS, timeout_seconds=1) as events:
         assert [event async for event in events if event.type != "BOOKMARK"] == []
 
 
 async def test_watch_from_a_forgotten_revision_is_expired(client: Client, api: MemoryApi) -> None:
-    """410: list again."""
+    """The watch raises Expired (410), so the client has to list again."""
     start = (await client.list(CONFIG_MAPS)).resource_version
     await make(client, "a")
     api.compact()

@@ -1,4 +1,4 @@
-"""What every runtime promises, whatever runs the containers."""
+"""The contract of every runtime, whatever runs the containers."""
 
 import asyncio
 from pathlib import Path
@@ -15,15 +15,15 @@ def world(runtime: Runtime, image: str, tmp_path: Path) -> World:
     return World(runtime, image, tmp_path)
 
 
-async def test_what_was_never_made_is_not_there(world: World) -> None:
-    """A runtime says of a pod it does not know that there is nothing."""
+async def test_unknown_pod_is_neither_inspected_nor_listed(world: World) -> None:
+    """The runtime returns None for a pod that was never created."""
     assert await world.runtime.inspect(PodUid("nobody")) is None
     assert "nobody" not in {pod.uid for pod in await world.runtime.pods()}
 
 
 @pytest.mark.parametrize("host_network", [False, True], ids=["own network", "host network"])
 async def test_sandbox_is_ready_and_has_an_address(world: World, host_network: bool) -> None:
-    """A pod has the names it was made with; its own network, if it has one, has an address."""
+    """The pod has the names it was created with; a sandbox has an IP unless it is on the host network."""
     pod = world.pod(host_network=host_network)
     sandbox_id = await world.sandbox(pod, attempt=2)
     found = await world.inspect(pod)
@@ -35,7 +35,7 @@ async def test_sandbox_is_ready_and_has_an_address(world: World, host_network: b
 
 
 async def test_container_is_made_before_it_is_started(world: World) -> None:
-    """Two steps, and the runtime keeps what the node told it about the container."""
+    """Create and start are two steps, and the runtime keeps the name, attempt and hash of the container."""
     pod = world.pod()
     sandbox_id = await world.sandbox(pod)
     container_id = await world.runtime.create_container(world.request(pod, sandbox_id, attempt=4))
@@ -51,7 +51,7 @@ async def test_container_is_made_before_it_is_started(world: World) -> None:
 
 
 async def test_container_that_ends_leaves_its_exit_code(world: World) -> None:
-    """How and when it ended is known until it is removed."""
+    """The runtime reports how and when the container ended."""
     pod = world.pod(command=EXITS_WITH_3)
     await world.started(pod)
     ended = await world.until_exited(pod)
@@ -62,7 +62,7 @@ async def test_container_that_ends_leaves_its_exit_code(world: World) -> None:
 
 
 async def test_stop_returns_when_the_container_has_stopped(world: World) -> None:
-    """One that obeys does not use up its grace."""
+    """Stopping a container that ends on SIGTERM does not use up the grace period."""
     pod = world.pod()
     _, container_id = await world.started(pod)
     async with asyncio.timeout(5):
@@ -72,8 +72,8 @@ async def test_stop_returns_when_the_container_has_stopped(world: World) -> None
     assert stopped.finished_at is not None
 
 
-async def test_stop_kills_what_does_not_obey(world: World) -> None:
-    """After its grace a container ends whether it wants to or not."""
+async def test_stop_kills_a_container_that_ignores_term(world: World) -> None:
+    """It is killed when its grace period is over."""
     pod = world.pod(command=IGNORES_TERM)
     _, container_id = await world.started(pod)
     await asyncio.sleep(0.2)  # a real shell needs its time to set the trap
@@ -84,8 +84,8 @@ async def test_stop_kills_what_does_not_obey(world: World) -> None:
     assert (await world.container(pod)).exit_code == 137
 
 
-async def test_stop_may_be_cancelled_and_hurried(world: World) -> None:
-    """Somebody shortened the grace: the second stop decides."""
+async def test_stop_can_be_cancelled_and_repeated_with_a_shorter_grace(world: World) -> None:
+    """The grace period of the second stop applies."""
     pod = world.pod(command=IGNORES_TERM)
     _, container_id = await world.started(pod)
     await asyncio.sleep(0.2)
@@ -98,7 +98,7 @@ async def test_stop_may_be_cancelled_and_hurried(world: World) -> None:
 
 
 async def test_stopped_sandbox_is_not_ready_and_nothing_runs_in_it(world: World) -> None:
-    """A sandbox takes its containers with it, and stopping it again is fine."""
+    """Stopping a sandbox ends its containers, and stopping it again succeeds."""
     pod = world.pod(command=IGNORES_TERM)
     sandbox_id, _ = await world.started(pod)
     await world.runtime.stop(sandbox_id, 0)
@@ -108,8 +108,8 @@ async def test_stopped_sandbox_is_not_ready_and_nothing_runs_in_it(world: World)
     await world.runtime.stop(sandbox_id, 0)
 
 
-async def test_what_is_not_there_can_be_stopped_and_removed(world: World) -> None:
-    """Whoever wants it gone has got what it wanted."""
+async def test_stop_and_remove_of_an_unknown_id_succeed(world: World) -> None:
+    """There is no error, since the requested state is reached already."""
     for container_id in ("a" * 64, "b" * 64):
         await world.runtime.stop(container_id, 1)
         await world.runtime.remove(container_id)
@@ -117,7 +117,7 @@ async def test_what_is_not_there_can_be_stopped_and_removed(world: World) -> Non
 
 
 async def test_removed_things_are_forgotten(world: World) -> None:
-    """The container first, then the sandbox; then there is nothing of the pod."""
+    """Once its container and its sandbox are removed the pod is unknown; removing the sandbox again succeeds."""
     pod = world.pod()
     sandbox_id, container_id = await world.started(pod)
     await world.runtime.stop(sandbox_id, 0)
@@ -129,7 +129,7 @@ async def test_removed_things_are_forgotten(world: World) -> None:
 
 
 async def test_newest_comes_first(world: World) -> None:
-    """Of several attempts at one container, and of several sandboxes, the last is the first."""
+    """Of several attempts at one container, and of several sandboxes, the newest is listed first."""
     pod = world.pod(command=EXITS_WITH_3)
     old_sandbox, old = await world.started(pod)
     await world.until_exited(pod)
@@ -141,8 +141,8 @@ async def test_newest_comes_first(world: World) -> None:
     assert [sandbox.id for sandbox in found.sandboxes] == [sandbox_id, old_sandbox]
 
 
-async def test_what_cannot_be_done_is_a_failure(world: World) -> None:
-    """Starting what was never made, or making a container without a sandbox, says so."""
+async def test_unknown_container_or_sandbox_raises_runtime_failure(world: World) -> None:
+    """Starting an unknown container fails, and so does creating a container in an unknown sandbox."""
     with pytest.raises(RuntimeFailure):
         await world.runtime.start("a" * 64)
     with pytest.raises(RuntimeFailure):

@@ -1,4 +1,4 @@
-"""What runtimes promise that offer more: hints about changes, commands in containers, logs."""
+"""The contract of runtimes that offer more: hints about changes, commands in containers, logs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ def world(full: FullRuntime, image: str, tmp_path: Path) -> World:
 
 
 async def hints(changes: AsyncIterator[PodUid], quiet_seconds: float = 0.5) -> set[PodUid]:
-    """All pods hinted at until it is quiet."""
+    """The pods of all hints, until none comes for a while."""
     found: set[PodUid] = set()
     while True:
         try:
@@ -39,7 +39,7 @@ async def hints(changes: AsyncIterator[PodUid], quiet_seconds: float = 0.5) -> s
 
 
 async def test_every_change_is_hinted_at(full: FullRuntime, world: World) -> None:
-    """Also one that nobody asked for: a container that ends by itself."""
+    """That includes the exit of a container, which no call has caused."""
     pod, other = world.pod(command=EXITS_WITH_3), world.pod("other")
     changes = full.changes()
     await world.started(pod)
@@ -51,7 +51,7 @@ async def test_every_change_is_hinted_at(full: FullRuntime, world: World) -> Non
 
 
 async def test_end_of_a_container_is_hinted_at_within_a_moment(full: FullRuntime, world: World) -> None:
-    """Once the hint is there, so is the exit code."""
+    """When the hint comes the exit code is known."""
     pod = world.pod(command=EXITS_WITH_3)
     await world.started(pod)
     changes = full.changes()
@@ -62,7 +62,7 @@ async def test_end_of_a_container_is_hinted_at_within_a_moment(full: FullRuntime
 
 
 async def test_command_runs_in_a_running_container_only(full: FullRuntime, world: World) -> None:
-    """It ends with its own code; in a container that has ended it is a failure."""
+    """It returns the exit code of the command; in an exited or unknown container it raises RuntimeFailure."""
     pod = world.pod()
     sandbox_id, container_id = await world.started(pod)
     outcome = await full.run(container_id, ("true",), timeout_seconds=5, limit_bytes=100)
@@ -75,7 +75,7 @@ async def test_command_runs_in_a_running_container_only(full: FullRuntime, world
 
 
 async def test_output_is_in_the_log(full: FullRuntime, world: World) -> None:
-    """What a container writes can be read at its log path, in the format of the container runtime interface."""
+    """The output of a container is at its log path, in the log format of CRI."""
     pod = world.pod(command=SAYS_HELLO)
     sandbox_id, _ = await world.started(pod)
     path = world.logs / "0.log"

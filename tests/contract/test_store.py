@@ -1,4 +1,4 @@
-"""What every store promises to the verbs."""
+"""The contract of every store, on which the verb handlers rely."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ def store(durable: DurableStore) -> Store:
 
 
 async def test_written_object_is_read_back_with_its_revision(store: Store) -> None:
-    """The store stamps the revision, whatever the document says, and leaves the writer's document alone."""
+    """The store stamps the revision, whatever the document has, and does not change the writer's document."""
     document = document_of(A, 1) | {"metadata": {"name": "a", "resourceVersion": "99"}}
     before = store.revision
     entry = await store.write(A, lambda _: document)
@@ -40,7 +40,7 @@ async def test_written_object_is_read_back_with_its_revision(store: Store) -> No
 
 
 async def test_writer_decides_on_the_newest_state_when_many_write_at_once(store: Store) -> None:
-    """No write is lost: each sees the one decided before it, on the disk or not."""
+    """No write is lost: each sees the previous one, whether or not that is on disk yet."""
 
     def count(entry: StoreEntry | None) -> Document:
         return document_of(A, 0 if entry is None else entry.document["data"]["value"] + 1)
@@ -52,7 +52,7 @@ async def test_writer_decides_on_the_newest_state_when_many_write_at_once(store:
 
 
 async def test_readers_see_nothing_before_it_is_stored(store: Store) -> None:
-    """A write under way is seen by decisions only."""
+    """A pending write is visible to the decisions of writers only, not to get and list."""
     write = asyncio.ensure_future(put(store, A))
     await asyncio.sleep(0)
     assert store.newest(A) is not None
@@ -71,7 +71,7 @@ async def test_readers_see_nothing_before_it_is_stored(store: Store) -> None:
 
 
 async def test_unchanged_document_takes_no_revision(store: Store) -> None:
-    """Neither does a removal of what is not there; the order of keys and the revision do not matter."""
+    """The order of keys and the document's revision are ignored; removing a missing object takes no revision either."""
     entry = await put(store, A, 1)
     again = dict(reversed(entry.document.items()))
     again["metadata"] = {**dict(reversed(again["metadata"].items())), "resourceVersion": "7"}
@@ -81,16 +81,16 @@ async def test_unchanged_document_takes_no_revision(store: Store) -> None:
     assert (await put(store, A, 2)).revision == entry.revision + 1
 
 
-async def test_unchanged_answer_waits_for_the_write_it_rests_on(store: Store) -> None:
-    """Whoever hears that all is as wished can rely on it."""
+async def test_unchanged_write_waits_for_the_pending_write_that_it_matches(store: Store) -> None:
+    """When it returns, the state that it found is stored."""
     first = asyncio.ensure_future(put(store, A, 1))
     await asyncio.sleep(0)
     assert await put(store, A, 1) == store.get(A)
     assert first.done()
 
 
-async def test_refusal_changes_nothing_and_is_told_once_its_reason_is_stored(store: Store) -> None:
-    """A conflict with a write under way is told when a reader can see that write."""
+async def test_rejected_write_changes_nothing_and_waits_for_pending_writes(store: Store) -> None:
+    """A conflict with a pending write is raised once readers can see that write."""
 
     def refuse(_: StoreEntry | None) -> Document:
         raise Conflict("no")
@@ -120,7 +120,7 @@ async def test_list_is_in_the_order_of_etcd(store: Store) -> None:
 
 
 async def test_list_of_the_past_is_as_it_was(store: Store) -> None:
-    """Objects made since are absent, changed ones as they were, removed ones back."""
+    """Objects created since are absent; changed and removed ones are listed as they were."""
     first = await put(store, A, 1)
     at = (await put(store, B, 1)).revision
     await put(store, B, 2)
@@ -134,14 +134,14 @@ async def test_list_of_the_past_is_as_it_was(store: Store) -> None:
 
 
 async def test_list_of_the_future_is_refused(store: Store) -> None:
-    """With the cause that clients look for."""
+    """The error has the cause that clients check, ResourceVersionTooLarge."""
     with pytest.raises(Timeout, match="Too large resource version: 9, current: 1") as refused:
         store.list("configmaps", at=9)
     assert refused.value.has_cause("ResourceVersionTooLarge")
 
 
 async def test_watch_gives_history_then_what_happens(store: Store) -> None:
-    """In order, without a gap or a repetition, of its collection only."""
+    """It gives the changes of its collection in order, without a gap or a repetition."""
     start = store.revision
     await put(store, A, 1)
     await put(store, key_of("p", collection="pods"))
@@ -175,7 +175,7 @@ async def test_change_carries_both_sides(store: Store) -> None:
 
 
 async def test_bookmark_names_a_revision_at_which_nothing_is_missing(store: Store) -> None:
-    """Changes of other collections move it; changes that wait come with it."""
+    """Changes of other collections advance it; changes not yet taken come with it."""
     async with store.watch("configmaps", store.revision) as watch:
         await put(store, key_of("p", collection="pods"))
         assert watch.take() == ((), 2)
@@ -186,7 +186,7 @@ async def test_bookmark_names_a_revision_at_which_nothing_is_missing(store: Stor
 
 
 async def test_waiting_for_a_change_may_be_given_up(store: Store) -> None:
-    """A timeout loses nothing."""
+    """A timeout while waiting loses no change."""
     async with store.watch("configmaps", store.revision) as watch:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(60):
@@ -196,7 +196,7 @@ async def test_waiting_for_a_change_may_be_given_up(store: Store) -> None:
 
 
 async def test_watch_of_the_future_waits_for_it(store: Store) -> None:
-    """Nothing up to the revision asked for is given."""
+    """Changes up to the requested revision are not sent."""
     async with store.watch("configmaps", 3) as watch:
         for value in range(4):
             await put(store, A, value)
@@ -204,7 +204,7 @@ async def test_watch_of_the_future_waits_for_it(store: Store) -> None:
 
 
 async def test_watch_from_a_forgotten_revision_is_expired(store: Store) -> None:
-    """410, so the client lists again; lists of that time are gone, too."""
+    """Expired (410) makes the client list again; lists at such a revision are expired, too."""
     await put(store, A, 1)
     await put(store, A, 2)
     await asyncio.sleep(600)
@@ -216,8 +216,8 @@ async def test_watch_from_a_forgotten_revision_is_expired(store: Store) -> None:
     assert [value_of(entry) for entry in store.list("configmaps", at=3).entries] == [2]
 
 
-async def test_listener_hears_of_a_change_before_anybody(durable: DurableStore) -> None:
-    """At that moment nobody has been answered; what a listener gets wrong is its own problem."""
+async def test_listener_receives_a_change_before_the_write_returns(durable: DurableStore) -> None:
+    """It receives only its collection; another listener that raises affects neither it nor the write."""
     heard: list[tuple[StoreChange, bool]] = []
 
     def fail(_: StoreChange) -> None:

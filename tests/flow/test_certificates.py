@@ -1,4 +1,4 @@
-"""Certificates of two hours, over some time: asked for, signed, renewed before they are over, requests cleared away."""
+"""Client certificates that last two hours: issued, renewed before they expire, and their requests cleaned up."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
 
 
 class Person:
-    """Decides on all requests, within a minute."""
+    """Approves or denies all certificate requests within a minute."""
 
     def __init__(self, bench: Bench, answer: str = "Approved") -> None:
         self._bench, self.answer = bench, answer
@@ -60,7 +60,7 @@ class Person:
 
 @asynccontextmanager
 async def deciding(bench: Bench, person: Person) -> AsyncIterator[None]:
-    """The person decides, our controllers sign and clear away."""
+    """Runs the approving person with our certificate signer and cleaner."""
     requests, client = bench.informers.objects(CERTIFICATE_SIGNING_REQUESTS), bench.client
     signer = CertificateSigner(
         client=client, requests=requests, authority=an_authority(), clock=CLOCK, longest=timedelta(hours=2)
@@ -71,7 +71,7 @@ async def deciding(bench: Bench, person: Person) -> AsyncIterator[None]:
 
 
 class Node:
-    """Keeps a certificate, and the files it was told of."""
+    """Runs a certificate manager and counts its reports of a changed certificate file."""
 
     def __init__(self, client: Client, folder: Path) -> None:
         self.files, self.told = CertificateStore(folder / "pki", TEMPLATE.file_name), 0
@@ -96,7 +96,7 @@ class Node:
 
 
 async def test_certificate_is_renewed_before_it_is_over(bench: Bench, tmp_path: Path) -> None:
-    """At 80 % of its life each time, always with a new key; no request is left behind for long."""
+    """Renewal comes at 80 % of the lifetime, with a new key each time. The cleaner deletes old requests."""
     node, person, keys = Node(bench.client, tmp_path), Person(bench), set()
     async with deciding(bench, person), node.running() as ready:
         await ready.wait()
@@ -104,15 +104,15 @@ async def test_certificate_is_renewed_before_it_is_over(bench: Bench, tmp_path: 
             await asyncio.sleep(HOUR / 6)
             assert node.pair().certificate.not_valid_after_utc > CLOCK.now() + timedelta(minutes=20)
             keys.add(node.pair().key.public_key().public_numbers())
-    # Three and a half hours, one every 95 minutes.
+    # Three and a half hours, one request about every 95 minutes.
     assert len(person.decided) == node.told == 3
     assert len(keys) == 3
-    # The others were settled more than an hour ago.
+    # The others were approved more than an hour ago.
     assert len(await bench.all(CSRS)) == 1
 
 
 async def test_stored_certificate_is_used_again(bench: Bench, tmp_path: Path) -> None:
-    """A node that starts again asks for nothing while it lasts."""
+    """A restarted node requests no new certificate while the stored one is valid."""
     node, person = Node(bench.client, tmp_path), Person(bench)
     node.files.replace(certificate_pem(TEMPLATE, at=CLOCK.now()), key_pem(a_key()), now=CLOCK.now())
     async with deciding(bench, person), node.running() as ready:
@@ -122,7 +122,7 @@ async def test_stored_certificate_is_used_again(bench: Bench, tmp_path: Path) ->
 
 
 async def test_denied_request_is_made_anew_until_it_is_approved(bench: Bench, tmp_path: Path) -> None:
-    """A node without a certificate does not give up; what was denied goes after an hour."""
+    """A node without a certificate keeps requesting one; denied requests are deleted after an hour."""
     node, person = Node(bench.client, tmp_path), Person(bench, "Denied")
     async with deciding(bench, person), node.running() as ready:
         await asyncio.sleep(300)
@@ -137,8 +137,7 @@ async def test_denied_request_is_made_anew_until_it_is_approved(bench: Bench, tm
     assert await bench.all(CSRS) == []
 
 
-async def test_request_that_nobody_decides_is_made_anew_after_a_while(bench: Bench, tmp_path: Path) -> None:
-    """Every quarter of an hour, as kubelets do."""
+async def test_undecided_request_is_replaced_after_15_minutes(bench: Bench, tmp_path: Path) -> None:
     node, person = Node(bench.client, tmp_path), Person(bench, "")
     async with deciding(bench, person), node.running() as ready:
         await asyncio.sleep(14 * 60)
@@ -151,7 +150,7 @@ async def test_request_that_nobody_decides_is_made_anew_after_a_while(bench: Ben
 
 
 async def test_outage_is_waited_out(bench: Bench, tmp_path: Path) -> None:
-    """A server that is not there when the certificate is due, and again while the request is open."""
+    """The server is unreachable when the certificate is needed, and again while the request is pending."""
     outage = Outage(bench.client, is_down=True)
     node, person = Node(outage, tmp_path), Person(bench, "")
     async with deciding(bench, person), node.running() as ready:

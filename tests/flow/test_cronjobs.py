@@ -1,4 +1,4 @@
-"""Cron jobs through hours of their schedules."""
+"""CronJobs over hours of their schedules."""
 
 import asyncio
 from collections import Counter
@@ -27,17 +27,20 @@ MINUTES = int(EPOCH.timestamp()) // 60
 
 
 async def until(minutes: float, second: float = 30) -> None:
-    """Let time pass until so many minutes, and some seconds, after the beginning."""
+    """Sleep until this minute and second after the start of virtual time."""
     await asyncio.sleep(60 * minutes + second - VirtualClock().monotonic())
 
 
 def names(jobs: tuple[Job, ...]) -> list[str]:
-    """Names of jobs, the minutes counted from the beginning."""
+    """The names of the jobs, with their minutes counted from the start of virtual time."""
     return sorted(f"cron-{int(job.metadata.name.removeprefix('cron-')) - MINUTES}" for job in jobs)
 
 
 async def test_job_is_made_at_each_start_and_the_oldest_go(tmp_path: Path) -> None:
-    """Named after its minute, with the time in an annotation; the status tells what runs and what went well."""
+    """The job's name ends in the scheduled minute, and an annotation holds the time.
+
+    The status lists active jobs and the last success.
+    """
     async with batch_world(tmp_path) as world, world.controllers():
         await world.create_cron("*/2 * * * *", timeZone="Europe/Berlin", successfulJobsHistoryLimit=2)
         await until(2, 1)
@@ -68,9 +71,9 @@ POLICIES = [("Allow", [1, 2, 3, 4], 3), ("Forbid", [1, 3], 1), ("Replace", [1, 2
 async def test_jobs_that_take_longer_than_a_minute(
     tmp_path: Path, policy: str, started: list[int], at_once: int
 ) -> None:
-    """Side by side, one after the other, or the new instead of the old; each takes two and a half minutes.
+    """Each job takes two and a half minutes: jobs overlap, wait, or are replaced, depending on the policy.
 
-    A start that was held up is made up for as soon as the job before it has ended.
+    With Forbid, a skipped start is made up for as soon as the job before it has ended.
     """
     async with batch_world(tmp_path, lambda _: Run(seconds=150)) as world, world.controllers():
         await world.create_cron("* * * * *", concurrencyPolicy=policy)
@@ -90,7 +93,10 @@ async def test_jobs_that_take_longer_than_a_minute(
 
 
 async def test_start_missed_by_a_controller_that_was_away(tmp_path: Path) -> None:
-    """The last one is made up for if its deadline allows; many are worth a warning, too many hours none at all."""
+    """A missed start is made up for within its deadline.
+
+    Of many missed starts only the last one is, with a TooManyMissedTimes warning.
+    """
     async with batch_world(tmp_path) as world:
         await world.create_cron("*/5 * * * *", startingDeadlineSeconds=120)
         await until(13)
@@ -113,7 +119,7 @@ async def test_start_missed_by_a_controller_that_was_away(tmp_path: Path) -> Non
 
 
 async def test_suspended_cron_job_makes_nothing(tmp_path: Path) -> None:
-    """Until it is resumed; then it makes up for the last start."""
+    """On resumption the controller creates a job for the last missed start."""
     async with batch_world(tmp_path) as world, world.controllers():
         await world.create_cron("*/10 * * * *", suspend=True)
         await until(25)
@@ -124,7 +130,7 @@ async def test_suspended_cron_job_makes_nothing(tmp_path: Path) -> None:
 
 
 async def test_new_schedule_counts_from_now_on(tmp_path: Path) -> None:
-    """The old one is forgotten; one that no calendar has is told, and one with a zone in it, too."""
+    """The old schedule no longer applies. A schedule with an impossible date is reported as an event."""
     async with batch_world(tmp_path) as world, world.controllers():
         await world.create_cron("0 * * * *")
         await until(10)
@@ -139,7 +145,7 @@ async def test_new_schedule_counts_from_now_on(tmp_path: Path) -> None:
 
 
 async def test_controller_sleeps_between_two_starts(tmp_path: Path) -> None:
-    """No request in six hours; then it is there within the second."""
+    """The controller sends no request for six hours, then creates the job within half a second of its start."""
     async with batch_world(tmp_path) as world:
         client = CrashingClient(world.client, at=10**6, is_carried_out=False)
         async with world.controllers(client):
@@ -152,7 +158,7 @@ async def test_controller_sleeps_between_two_starts(tmp_path: Path) -> None:
 
 
 async def test_job_that_was_not_written_down_still_forbids_the_next(tmp_path: Path) -> None:
-    """The controller stopped right after it had made the job, and came back when the next start was due."""
+    """The controller stopped right after it had created the job, and restarted when the next start was due."""
     async with batch_world(tmp_path, lambda _: Run(seconds=150)) as world:
         client = CrashingClient(world.client, at=0, is_carried_out=True)
         await world.create_cron("* * * * *", concurrencyPolicy="Forbid")
@@ -168,7 +174,7 @@ async def test_job_that_was_not_written_down_still_forbids_the_next(tmp_path: Pa
 
 
 class Births:
-    """Writes down every job there ever was, and how many were at work at once."""
+    """Counts the creations of each job, and the most jobs that were active at once."""
 
     def __init__(self, world: BatchWorld) -> None:
         self.informers = Informers(client=world.client, clock=VirtualClock())
@@ -191,7 +197,7 @@ class Births:
 
 
 async def two_starts(folder: Path, policy: str, way: Callable[[Client], Client]) -> Client:
-    """Two starts of a cron job whose jobs take seventy seconds; the first controllers go this way to the server."""
+    """Two starts of a CronJob whose jobs take 70 seconds; `way` wraps the client of the first controllers."""
     clock = VirtualClock()
     await asyncio.sleep(-clock.monotonic() % 3600)
     begin = clock.monotonic()
@@ -215,7 +221,7 @@ async def two_starts(folder: Path, policy: str, way: Callable[[Client], Client])
 
 
 async def made_once(folder: Path, policy: str, way: Callable[[int, Client], Client], hit: Callable[[Any], bool]) -> int:
-    """Trouble at every place there is for it: each start has one job, and no two are at work at once."""
+    """Repeats two starts with the fault at each call in turn: one job per start, and never two active at once."""
     at = 0
     while True:
         (folder / str(at)).mkdir()
@@ -230,7 +236,7 @@ async def made_once(folder: Path, policy: str, way: Callable[[int, Client], Clie
 async def test_start_is_made_once_whenever_the_controller_stops(
     tmp_path: Path, policy: str, *, is_carried_out: bool
 ) -> None:
-    """At every call it makes, before or after the server has carried it out; finished jobs are removed at once."""
+    """The controller stops at each of its calls, before or after the server has executed it."""
 
     def way(at: int, inner: Client) -> Client:
         return CrashingClient(inner, at=at, is_carried_out=is_carried_out)
@@ -240,7 +246,7 @@ async def test_start_is_made_once_whenever_the_controller_stops(
 
 @pytest.mark.parametrize("fault", CALL_FAULTS)
 async def test_start_is_made_once_whatever_fails(tmp_path: Path, fault: Fault) -> None:
-    """One fault, at every place there is for it."""
+    """Injects one fault at each call in turn."""
 
     def way(at: int, inner: Client) -> Client:
         return FaultyClient(inner, fault, at=at)

@@ -1,4 +1,4 @@
-"""DaemonSets from end to end: the controller, the real API, nodes that come and go."""
+"""DaemonSets end to end: the controller, the real API, and nodes that join and leave."""
 
 import asyncio
 from pathlib import Path
@@ -30,17 +30,17 @@ def rolling(**limits: Any) -> dict[str, Any]:
 
 
 async def staying(world: Cluster) -> list[Pod]:
-    """The pods that are not on their way out."""
+    """The pods without a deletion timestamp."""
     return [pod for pod in (await world.pods()).values() if pod.metadata.deletion_timestamp is None]
 
 
 async def ready_nodes(world: Cluster) -> list[str]:
-    """The nodes with a pod that is ready and stays, one name per pod."""
+    """The target nodes of pods that are ready and not being deleted, one entry per pod."""
     return sorted(target_node(pod) or "" for pod in await staying(world) if ready_condition(pod) is not None)
 
 
 async def fewest_and_most(world: Cluster) -> tuple[int, int]:
-    """During the update that is under way: how few nodes have a ready pod, how many pods stay at most."""
+    """Over 40 seconds: the fewest nodes with a ready pod, and the most pods not being deleted."""
     fewest, most = len(NAMES), len(NAMES)
     for _ in range(200):
         fewest = min(fewest, len(set(await ready_nodes(world))))
@@ -50,7 +50,7 @@ async def fewest_and_most(world: Cluster) -> tuple[int, int]:
 
 
 async def test_every_node_has_its_pod_whenever_it_comes(tmp_path: Path) -> None:
-    """Labels and taints decide; a pod that no longer belongs to its node goes."""
+    """A node that joins gets a pod; a pod on a node with a NoExecute taint is deleted."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_nodes("n1", "n2")
         await world.create_daemon()
@@ -75,7 +75,7 @@ async def test_every_node_has_its_pod_whenever_it_comes(tmp_path: Path) -> None:
 
 
 async def test_scheduler_binds_each_pod_to_the_node_it_was_created_for(tmp_path: Path) -> None:
-    """Also to one that is closed to others: daemons tolerate it."""
+    """This includes an unschedulable node, because daemon pods tolerate its taint."""
     async with local_api(tmp_path) as api:
         world = Cluster(api.client)
         informers, informed = Informers(client=api.client, clock=world.clock), asyncio.Event()
@@ -104,7 +104,10 @@ async def test_scheduler_binds_each_pod_to_the_node_it_was_created_for(tmp_path:
     ],
 )
 async def test_update_keeps_to_its_bounds(tmp_path: Path, strategy: dict[str, Any], bounds: tuple[int, int]) -> None:
-    """So many nodes without a ready pod, so many pods more than nodes; in the end all are of the new version."""
+    """maxUnavailable limits the nodes without a ready pod, maxSurge the extra pods.
+
+    In the end all pods have the new version.
+    """
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_nodes(*NAMES)
         await world.create_daemon(updateStrategy=strategy)
@@ -116,8 +119,8 @@ async def test_update_keeps_to_its_bounds(tmp_path: Path, strategy: dict[str, An
         assert (status.updated_number_scheduled, status.number_unavailable) == (4, 0)
 
 
-async def test_broken_version_takes_only_what_it_may(tmp_path: Path) -> None:
-    """One node without a pod, then nothing happens; the way back repairs that node."""
+async def test_rollout_of_a_broken_version_stops_at_max_unavailable(tmp_path: Path) -> None:
+    """One node loses its pod, then the rollout stops; rolling back repairs that node."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_nodes(*NAMES)
         await world.create_daemon()
@@ -133,7 +136,7 @@ async def test_broken_version_takes_only_what_it_may(tmp_path: Path) -> None:
 
 
 async def test_update_waits_until_new_pods_are_available(tmp_path: Path) -> None:
-    """Ready for minReadySeconds, node after node."""
+    """A new pod must be ready for minReadySeconds before the next node is updated."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_nodes("n1", "n2")
         await world.create_daemon(minReadySeconds=20)
@@ -147,7 +150,7 @@ async def test_update_waits_until_new_pods_are_available(tmp_path: Path) -> None
 
 
 async def test_set_that_updates_on_deletion_waits_for_it(tmp_path: Path) -> None:
-    """It only says how many pods are not of its version."""
+    """Until then the status only counts the updated pods."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_nodes("n1", "n2")
         await world.create_daemon(updateStrategy={"type": "OnDelete"})
@@ -165,8 +168,8 @@ def _on(pods: dict[str, Pod], node: str) -> str:
     return next(name for name, pod in pods.items() if target_node(pod) == node)
 
 
-async def test_failed_pod_is_replaced_and_told(tmp_path: Path) -> None:
-    """Its reason and text are upstream's."""
+async def test_failed_pod_is_replaced_and_reported(tmp_path: Path) -> None:
+    """The event has upstream's reason and message."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_nodes("n1")
         await world.create_daemon()
@@ -180,7 +183,10 @@ async def test_failed_pod_is_replaced_and_told(tmp_path: Path) -> None:
 
 
 async def test_history_is_kept_up_to_its_limit(tmp_path: Path) -> None:
-    """The present version does not count, and is made again if somebody deletes it."""
+    """The current revision does not count towards the limit.
+
+    If it is deleted, the controller recreates it with the same name.
+    """
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_nodes("n1")
         await world.create_daemon(revisionHistoryLimit=1)
@@ -199,7 +205,7 @@ async def test_history_is_kept_up_to_its_limit(tmp_path: Path) -> None:
 
 
 async def test_set_made_again_adopts_what_its_namesake_left(tmp_path: Path) -> None:
-    """Deleted without its pods, they stay and become those of the new set, with their history."""
+    """The set was deleted without its dependents; the new set of the same name owns them and replaces no pod."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_nodes("n1", "n2")
         await world.create_daemon()

@@ -1,4 +1,4 @@
-"""Deployments from end to end: both controllers, the real API, pods that become ready."""
+"""Deployments end to end: both controllers, the real API, and pods that become ready."""
 
 import asyncio
 from pathlib import Path
@@ -29,8 +29,11 @@ async def sizes(world: Cluster) -> dict[str, int | None]:
     return {image: one.spec.replicas for image, one in (await world.sets()).items()}
 
 
-async def test_deployment_gets_its_pods_and_says_so(tmp_path: Path) -> None:
-    """One set, named and labelled after its template; counts, conditions, revision and event."""
+async def test_deployment_creates_its_pods_and_reports_status(tmp_path: Path) -> None:
+    """The ReplicaSet has the template hash in its name and labels.
+
+    Counts, conditions, revision and event are checked.
+    """
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=3, annotations={CHANGE_CAUSE: "first"})
         found = await world.until(is_rolled_out)
@@ -53,7 +56,7 @@ async def test_deployment_gets_its_pods_and_says_so(tmp_path: Path) -> None:
 
 
 async def test_deployment_is_scaled_without_another_version(tmp_path: Path) -> None:
-    """Up and down and to none; the set stays."""
+    """Scales up, down and to zero; the ReplicaSet stays the same."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=1)
         for wanted in (4, 2, 0):
@@ -76,7 +79,7 @@ async def test_deployment_is_scaled_without_another_version(tmp_path: Path) -> N
 async def test_new_version_takes_over_within_the_limits(
     tmp_path: Path, replicas: int, surge: int | str, unavailable: int | str
 ) -> None:
-    """After every single change of a pod there are enough available, and not too many at all."""
+    """After every single pod change enough pods are available, and no more than the limit exist."""
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=replicas, strategy=rolling)
@@ -91,7 +94,7 @@ async def test_new_version_takes_over_within_the_limits(
 
 
 async def test_version_that_is_overtaken_gives_way(tmp_path: Path) -> None:
-    """The limits hold over all versions, and those in the middle do not have to come up."""
+    """The limits hold over all revisions, and the revisions in between need not become ready."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=5)
         found = await world.until(is_rolled_out)
@@ -106,7 +109,7 @@ async def test_version_that_is_overtaken_gives_way(tmp_path: Path) -> None:
 
 
 async def test_deployment_waits_for_pods_to_stay_ready(tmp_path: Path) -> None:
-    """With minReadySeconds a pod counts only after so long, and a change of them reaches the set."""
+    """A pod counts as available only after minReadySeconds. A change of minReadySeconds is copied to the ReplicaSet."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=2, minReadySeconds=20)
         started = world.clock.monotonic()
@@ -117,8 +120,11 @@ async def test_deployment_waits_for_pods_to_stay_ready(tmp_path: Path) -> None:
         assert (await world.sets())["one"].spec.min_ready_seconds == 5
 
 
-async def test_broken_version_stops_at_the_deadline_and_is_taken_back(tmp_path: Path) -> None:
-    """What works stays; going back, as `kubectl rollout undo` does, makes the former set the newest revision."""
+async def test_broken_version_stops_at_the_deadline_and_is_rolled_back(tmp_path: Path) -> None:
+    """The working pods of the former version stay.
+
+    Rolling back, as `kubectl rollout undo` does, makes the former ReplicaSet the newest revision.
+    """
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=4, progressDeadlineSeconds=60, annotations={CHANGE_CAUSE: "good"})
         await world.until(is_rolled_out)
@@ -142,7 +148,10 @@ async def test_broken_version_stops_at_the_deadline_and_is_taken_back(tmp_path: 
 
 
 async def test_paused_deployment_is_scaled_but_not_rolled_out(tmp_path: Path) -> None:
-    """Its condition says so; resumed, all changes come as one version, and no time counts against the deadline."""
+    """The Progressing condition shows the pause.
+
+    On resumption all changes are rolled out as one revision, and the deadline did not run meanwhile.
+    """
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=2, progressDeadlineSeconds=30)
         await world.until(is_rolled_out)
@@ -161,7 +170,7 @@ async def test_paused_deployment_is_scaled_but_not_rolled_out(tmp_path: Path) ->
 
 
 async def test_size_changed_during_a_rollout_is_shared_by_both_versions(tmp_path: Path) -> None:
-    """A version that hangs does not get all of it."""
+    """The new replicas are shared out in proportion, although one of the two revisions is broken."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=10)
         await world.until(is_rolled_out)
@@ -174,7 +183,7 @@ async def test_size_changed_during_a_rollout_is_shared_by_both_versions(tmp_path
 
 
 async def test_recreated_deployment_never_has_pods_of_two_versions(tmp_path: Path) -> None:
-    """The last old pod is gone, not only being deleted, before there is a new one."""
+    """The last old pod is gone, not only terminating, before a new pod is created."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=3, strategy={"type": "Recreate"})
         await world.until(is_rolled_out)
@@ -190,7 +199,7 @@ async def test_recreated_deployment_never_has_pods_of_two_versions(tmp_path: Pat
 
 
 async def test_only_so_many_old_versions_are_kept(tmp_path: Path) -> None:
-    """The oldest go; each keeps the cause that was given for it."""
+    """The oldest ReplicaSets are deleted; the change cause is copied to the new one."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=1, revisionHistoryLimit=2)
         await world.until(is_rolled_out)
@@ -209,7 +218,7 @@ async def test_only_so_many_old_versions_are_kept(tmp_path: Path) -> None:
 
 
 async def test_deleted_deployment_leaves_nothing_and_nothing_comes_back(tmp_path: Path) -> None:
-    """Its sets go with it; a new one of its name starts with the first revision."""
+    """Its ReplicaSets and pods are collected; a new Deployment of the same name starts at revision 1."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=2)
         await world.until(is_rolled_out)
@@ -224,7 +233,10 @@ async def test_deleted_deployment_leaves_nothing_and_nothing_comes_back(tmp_path
 
 
 async def test_sets_are_adopted_and_released_by_their_labels(tmp_path: Path) -> None:
-    """A set that somebody made by hand becomes the Deployment's; one that is relabelled is let go with its pods."""
+    """The Deployment adopts a matching ReplicaSet created by hand.
+
+    Relabelled, the ReplicaSet is released and keeps its pods.
+    """
     async with cluster(tmp_path) as world, world.controllers():
         created = await world.create(replicas=2, paused=True)
         orphan = new_replica_set(created, replicas=2, annotations={})
@@ -248,7 +260,7 @@ async def test_sets_are_adopted_and_released_by_their_labels(tmp_path: Path) -> 
 
 
 async def test_name_that_is_taken_is_avoided(tmp_path: Path) -> None:
-    """A set of another owner with the hash's name counts as a collision: the next hash is another one."""
+    """A foreign ReplicaSet with the hashed name counts as a collision, and the next hash is different."""
     async with cluster(tmp_path) as world:
         created = await world.create(replicas=1)
         taken = new_replica_set(created, replicas=0, annotations={})
@@ -263,7 +275,7 @@ async def test_name_that_is_taken_is_avoided(tmp_path: Path) -> None:
 
 
 async def test_restart_replaces_all_pods_by_a_new_version(tmp_path: Path) -> None:
-    """`kubectl rollout restart` notes the time in the template, which is a change like any other."""
+    """`kubectl rollout restart` sets an annotation in the template, which starts a rollout like any change."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create(replicas=2)
         await world.until(is_rolled_out)
@@ -277,7 +289,7 @@ async def test_restart_replaces_all_pods_by_a_new_version(tmp_path: Path) -> Non
 
 
 async def test_controllers_that_start_in_the_middle_go_on(tmp_path: Path) -> None:
-    """Everything they have to know is in the API."""
+    """All state they need is in the API."""
     async with cluster(tmp_path) as world:
         async with world.controllers():
             await world.create(replicas=4)

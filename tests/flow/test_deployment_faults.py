@@ -1,4 +1,4 @@
-"""A rollout with one fault between the controllers and the API server, wherever that may be."""
+"""A rollout with one fault at each call or watch event between the controllers and the API server."""
 
 import asyncio
 from itertools import count
@@ -17,7 +17,7 @@ PLACES = 40
 
 
 async def roll_out(world: Cluster, name: str) -> None:
-    """A Deployment is created and gets another version."""
+    """Creates a Deployment and rolls out a second revision."""
     await world.create(name, replicas=2)
     await world.until(is_rolled_out, name=name)
     world.seen.clear()
@@ -27,7 +27,7 @@ async def roll_out(world: Cluster, name: str) -> None:
 
 
 async def delete(world: Cluster, name: str) -> None:
-    """The Deployment goes, and what it manages."""
+    """Deletes the Deployment and collects its dependents."""
     await world.client.delete(DEPLOYMENTS, name, namespace=NAMESPACE)
     async with asyncio.timeout(60):
         while await world.sets() or await world.pods():
@@ -37,7 +37,7 @@ async def delete(world: Cluster, name: str) -> None:
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 async def test_rollout_gets_there_despite_a_fault(tmp_path: Path, fault: Fault) -> None:
-    """Within the limits, with nothing made twice and nothing left over, whichever call or event the fault meets."""
+    """The limits hold, no pod is created twice, and nothing is left over, wherever the fault hits."""
     async with cluster(tmp_path) as world:
         for place in count():
             client, name = FaultyClient(world.client, fault, at=place), f"web-{place}"

@@ -1,4 +1,4 @@
-"""Disruption budgets on a whole API server and virtual time: what they allow, and what becomes of evictions."""
+"""PodDisruptionBudgets on a whole API server and virtual time: allowed disruptions and evictions."""
 
 import asyncio
 import itertools
@@ -28,7 +28,7 @@ TEMPLATE: Document = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"
 
 
 class Budgets(Bench):
-    """Budgets, pods, their owners and the controllers."""
+    """Budgets, pods, their owners, and the disruption controllers."""
 
     def __init__(self, client: Any, api: ControllerClient) -> None:
         super().__init__(client, plain=api)
@@ -73,7 +73,7 @@ class Budgets(Bench):
         return await self.make(resource, "owner", metadata=metadata, spec=spec)
 
     async def counts(self, name: str = "web") -> tuple[int, int, int, int]:
-        """Healthy, desired, expected, allowed."""
+        """The healthy, desired, expected and allowed pods of a budget's status."""
         status = (await self.get(POD_DISRUPTION_BUDGETS, name) or {})["status"]
         return tuple(status[key] for key in ("currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed"))
 
@@ -89,7 +89,7 @@ async def budgets(tmp_path: Path) -> AsyncIterator[Budgets]:
 
 
 async def test_number_of_pods_that_must_stay_is_kept(budgets: Budgets) -> None:
-    """Pods without an owner count for a plain number; readiness, deletion and the budget itself may change."""
+    """An absolute minAvailable needs no pod owner. The counts follow new pods, changed labels and a changed budget."""
     await budgets.budget(minAvailable=2)
     async with budgets.at_work():
         await asyncio.sleep(1)
@@ -126,7 +126,7 @@ async def test_number_of_pods_that_must_stay_is_kept(budgets: Budgets) -> None:
 async def test_share_is_of_what_the_owner_wants(
     budgets: Budgets, resource: Resource, spec: Document, expected: tuple[int, ...]
 ) -> None:
-    """Not of the pods that happen to be there; shares are rounded up."""
+    """The existing pods do not matter; percentages are rounded up."""
     owner = await budgets.owner(resource, 4)
     await budgets.budget(**spec)
     for name in "ab":
@@ -137,7 +137,7 @@ async def test_share_is_of_what_the_owner_wants(
 
 
 async def test_deployment_decides_for_its_sets(budgets: Budgets) -> None:
-    """Its pods during a rollout belong to several sets; the Deployment says how many there should be."""
+    """During a rollout the pods belong to several ReplicaSets, so the Deployment's replicas count."""
     deployment = await budgets.owner(DEPLOYMENTS, 10)
     meta = deployment["metadata"]
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": meta["name"], "uid": meta["uid"]}
@@ -149,8 +149,8 @@ async def test_deployment_decides_for_its_sets(budgets: Budgets) -> None:
         assert await budgets.counts() == (1, 7, 10, 0)
 
 
-async def test_owner_without_a_scale_allows_nothing_and_is_told(budgets: Budgets) -> None:
-    """The condition and an event say why."""
+async def test_owner_without_a_scale_allows_no_disruption(budgets: Budgets) -> None:
+    """The condition and an event give the reason."""
     owner = await budgets.make(
         JOBS, "owner", spec={"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}}
     )
@@ -169,7 +169,10 @@ async def test_owner_without_a_scale_allows_nothing_and_is_told(budgets: Budgets
 
 
 async def test_evicted_pod_is_counted_as_gone_until_it_is_or_its_time_is_over(budgets: Budgets) -> None:
-    """The eviction API counts down by itself; the budget is not overdrawn."""
+    """The eviction API decrements the budget itself, so a second eviction is rejected.
+
+    A pod that is not deleted within two minutes counts again.
+    """
     await budgets.budget(minAvailable=1)
     for name in "ab":
         await budgets.pod(name)
@@ -195,8 +198,8 @@ async def test_evicted_pod_is_counted_as_gone_until_it_is_or_its_time_is_over(bu
         assert message == "Pod was expected by PDB default/web to be deleted but it wasn't"
 
 
-async def test_announced_end_that_does_not_come_is_taken_back(budgets: Budgets) -> None:
-    """After two minutes, with its reason; that of the node itself stays."""
+async def test_stale_disruption_target_is_reset_after_two_minutes(budgets: Budgets) -> None:
+    """The condition becomes False without a reason. A condition set by the kubelet stays."""
     for name, reason in (("a", "EvictionByEvictionAPI"), ("b", "TerminationByKubelet")):
         await budgets.pod(name)
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "x"}
@@ -214,7 +217,7 @@ async def test_announced_end_that_does_not_come_is_taken_back(budgets: Budgets) 
 
 @pytest.mark.parametrize("fault", [Fault.CONFLICT, Fault.ANSWER_LOST, Fault.FAILED], ids=lambda fault: str(fault.name))
 async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, budgets: Budgets) -> None:
-    """Whatever fails, the status is right soon after."""
+    """The status is correct half a minute later, whichever call fails."""
     api = budgets.api
     for at in itertools.count():
         faulty = FaultyClient(api, fault, at=at)

@@ -1,4 +1,4 @@
-"""Endpoints of services on a whole API server and virtual time: who is listed, how, and when anything is written."""
+"""Endpoints of services on a whole API server and virtual time: which pods are listed, how, and when writes occur."""
 
 import asyncio
 import itertools
@@ -24,7 +24,7 @@ LABELS = {"app": "web"}
 
 
 class Services(Bench):
-    """Services, their pods and the two controllers."""
+    """Services, their pods, and the EndpointSlice and Endpoints controllers."""
 
     @asynccontextmanager
     async def at_work(self, *, max_endpoints: int = 100) -> AsyncIterator[None]:
@@ -67,7 +67,7 @@ class Services(Bench):
         await self.change(PODS, name, {"status": status}, subresource="status")
 
     async def rows(self) -> list[tuple[str, bool, bool, bool]]:
-        """Address, ready, serving, terminating of all endpoints in slices."""
+        """Address, ready, serving and terminating of all endpoints in slices."""
         rows = []
         for one in await self.all(ENDPOINT_SLICES):
             for endpoint in one["endpoints"] or ():
@@ -85,7 +85,7 @@ async def services(tmp_path: Path) -> AsyncIterator[Services]:
 
 
 async def test_pods_of_a_service_are_listed_with_all_that_is_known_of_them(services: Services) -> None:
-    """Node, zone, pod, port by name; in a slice of the service's, and in Endpoints."""
+    """The same pods are listed in a slice owned by the service and in Endpoints."""
     made = await services.service()
     await services.pod("a", "10.0.0.1")
     await services.pod("b", "10.0.0.2", ready=False)
@@ -119,7 +119,7 @@ async def test_pods_of_a_service_are_listed_with_all_that_is_known_of_them(servi
 
 
 async def test_life_of_a_pod_is_followed(services: Services) -> None:
-    """Ready, ending and still serving, gone; then a slice without endpoints holds the place."""
+    """The endpoint is ready, then terminating but still serving, then removed; the empty slice remains."""
     await services.service()
     async with services.at_work():
         await asyncio.sleep(2)
@@ -138,8 +138,8 @@ async def test_life_of_a_pod_is_followed(services: Services) -> None:
         assert [one["metadata"]["uid"] for one in await services.all(ENDPOINT_SLICES)] == [empty["metadata"]["uid"]]
 
 
-async def test_service_that_publishes_all_addresses_and_has_none_itself(services: Services) -> None:
-    """Not ready, ending, without a port: all are listed as ready, with host names; the labels say headless."""
+async def test_headless_service_publishes_not_ready_addresses(services: Services) -> None:
+    """Unready and terminating pods are listed as ready, with host names, even without ports."""
     await services.service(clusterIP="None", publishNotReadyAddresses=True, ports=[])
     await services.pod("a", "10.0.0.1", ready=False, hostname="a", subdomain="web")
     async with services.at_work():
@@ -157,7 +157,7 @@ async def test_service_that_publishes_all_addresses_and_has_none_itself(services
 
 
 async def test_only_changes_are_written_and_what_others_break_is_mended(services: Services) -> None:
-    """A pod's heartbeat writes nothing; a slice that somebody changed or deleted is put right."""
+    """A pod update that does not concern endpoints causes no write. A slice that was changed or deleted is restored."""
     await services.service()
     await services.pod("a", "10.0.0.1")
     async with services.at_work():
@@ -181,7 +181,7 @@ async def test_only_changes_are_written_and_what_others_break_is_mended(services
 
 
 async def test_slices_hold_so_many_endpoints_and_pods_with_other_ports_have_their_own(services: Services) -> None:
-    """A named port may be another number in another pod."""
+    """A named port may have a different number in another pod."""
     await services.service()
     async with services.at_work(max_endpoints=3):
         for number in range(7):
@@ -200,8 +200,8 @@ async def test_slices_hold_so_many_endpoints_and_pods_with_other_ports_have_thei
         ]
 
 
-async def test_service_without_selector_or_with_an_external_name_is_left_alone(services: Services) -> None:
-    """Its endpoints are made by hand; leftovers of services that are gone are deleted at the start."""
+async def test_service_without_selector_is_ignored(services: Services) -> None:
+    """Its Endpoints are managed by hand. Endpoints of deleted services are deleted, also at startup."""
     await services.service("by-hand", selector=None)
     await services.make(ENDPOINTS, "by-hand", subsets=[])
     await services.make(ENDPOINTS, "left-over", subsets=[])
@@ -215,7 +215,7 @@ async def test_service_without_selector_or_with_an_external_name_is_left_alone(s
 
 
 async def test_pod_on_an_unknown_node_waits_for_it(services: Services) -> None:
-    """Told as an event; listed as soon as its node is there."""
+    """An event reports the missing node; the pod is listed once the node exists."""
     await services.service()
     await services.pod("a", "10.0.0.1", nodeName="node-2")
     async with services.at_work():
@@ -229,7 +229,7 @@ async def test_pod_on_an_unknown_node_waits_for_it(services: Services) -> None:
 
 
 async def is_injected_in_a_life(client: Client, fault: Fault, at: int) -> bool:
-    """A service with pods that come, change and go; whether there was a call for the fault to hit."""
+    """Creates, changes and deletes pods of a service; returns whether the fault was injected."""
     faulty = FaultyClient(client, fault, at=at)
     services = Services(faulty, plain=client)
     await services.service()
@@ -256,7 +256,7 @@ async def is_injected_in_a_life(client: Client, fault: Fault, at: int) -> bool:
 
 @pytest.mark.parametrize("fault", CALL_FAULTS, ids=lambda fault: str(fault.name))
 async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, services: Services) -> None:
-    """Every endpoint once, as it is."""
+    """Every endpoint is listed once, with the right conditions."""
     for at in itertools.count():
         if not await is_injected_in_a_life(services.plain, fault, at):
             break

@@ -1,4 +1,4 @@
-"""Sources, pods, mirrors and status together, with one fault at every call in turn: it converges all the same."""
+"""Pod sources, mirror pods and statuses together converge with one fault at each call in turn."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,13 +25,13 @@ from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
-# More than any scenario below makes calls; a fault beyond the last call is never injected.
+# More calls than any scenario below makes; a fault beyond the last call is never injected.
 MOST_CALLS = 60
 PATIENCE_SECONDS = 300
 
 
 class OneNode:
-    """The parts of a node joined by the simplest possible loop; pods "run" as soon as they are known."""
+    """The parts of a node joined by the simplest possible loop; pods get phase Running as soon as they are known."""
 
     def __init__(self, client: Client, node: Node) -> None:
         self.clock = VirtualClock()
@@ -92,7 +92,7 @@ class OneNode:
                 self.status.set_pod_status(pod, PodStatus(phase="Running", pod_ip="10.1.0.1"))
 
     async def housekeeping(self) -> None:
-        """Upstream's syncs and its clean-up, every two seconds."""
+        """Reconciles mirror pods and removes orphans every two seconds."""
         while True:
             for pod in self.pods.pods():
                 await self.keeper.reconcile_mirror_pod(pod, self.pods.mirror_pod_by_pod(pod))
@@ -103,7 +103,7 @@ class OneNode:
 
 
 def pods_in(api: MemoryApi) -> dict[str, tuple[str, str, str]]:
-    """By name: the hash a mirror shows, phase and address."""
+    """The mirror pod's hash, the phase and the address of each pod, by name."""
     return {
         doc["metadata"]["name"]: (
             doc["metadata"].get("annotations", {}).get(CONFIG_MIRROR, ""),
@@ -121,7 +121,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def life(api: MemoryApi, node: OneNode) -> None:
-    """A static pod appears, its mirror is deleted by a user, it is edited; an API pod runs and is deleted."""
+    """A static pod appears, a user deletes its mirror pod, it is edited; an API pod runs and is deleted."""
     first = build.static_pod(content_hash="hash-1")
     await api.create(PODS, build.pod("web"), namespace="default")
     await node.files.send(PodOperation.SET, (first,))
@@ -141,7 +141,7 @@ async def life(api: MemoryApi, node: OneNode) -> None:
 
 
 class Watched(MemoryApi):
-    """An API that remembers what really happened, whatever the caller was told."""
+    """An API that records the writes it executed, even if the client got an error."""
 
     def __init__(self) -> None:
         super().__init__(VirtualClock())
@@ -159,7 +159,7 @@ class Watched(MemoryApi):
 
 
 async def scenario(fault: Fault, at: int) -> bool:
-    """One life with one fault; whether it was injected."""
+    """Runs one life with one fault; returns whether the fault was injected."""
     api = Watched()
     client = FaultyClient(api, fault, at=at)
     node = OneNode(client, build.node())
@@ -170,24 +170,24 @@ async def scenario(fault: Fault, at: int) -> bool:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    # Each mirror was really made once: first, again after the user's delete, and after the edit.
+    # Each mirror pod was created once: at first, after the user's delete, and after the edit.
     assert api.created == ["web", "web-node-1 hash-1", "web-node-1 hash-1", "web-node-1 hash-2"]
     check_deletes(api)
     return client.injected
 
 
 def check_deletes(api: Watched) -> None:
-    """A pod of the API is deleted by UID only, and really goes once."""
+    """The node deletes the API pod by UID, and only once."""
     for call in api.calls:
         if call.verb == "delete" and call.name == "web" and call.body.get("gracePeriodSeconds") == 0:
             assert call.body["preconditions"]["uid"]
-    # The user's request, then ours.
+    # The user's deletion, then the node's.
     assert api.deleted.count("web") == 2
 
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name)
 async def test_status_and_mirrors_converge_with_a_fault_at_every_call(fault: Fault) -> None:
-    """The same end whatever goes wrong where, and nothing made or deleted twice."""
+    """The outcome is the same wherever the fault hits, and no pod is created or deleted twice."""
     tried = 0
     for at in range(MOST_CALLS):
         if not await scenario(fault, at):
@@ -197,7 +197,7 @@ async def test_status_and_mirrors_converge_with_a_fault_at_every_call(fault: Fau
 
 
 async def test_status_changed_by_someone_else_is_put_right() -> None:
-    """Ours is the truth: what another client writes over it is corrected at the next comparison."""
+    """The next comparison restores the kubelet's status."""
     api = Watched()
     node = OneNode(api, build.node())
     running = asyncio.create_task(node.run())
@@ -212,8 +212,8 @@ async def test_status_changed_by_someone_else_is_put_right() -> None:
     assert pods_in(api) == {"web": ("", "Running", "10.1.0.1")}
 
 
-async def test_life_without_a_fault_asks_no_more_than_it_must() -> None:
-    """No GET before a PATCH: the watch has told what the API holds."""
+async def test_status_and_mirrors_need_no_get_request() -> None:
+    """The watch supplies what the API holds, so a PATCH needs no GET first."""
     api = Watched()
     node = OneNode(api, build.node())
     running = asyncio.create_task(node.run())

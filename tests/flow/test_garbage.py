@@ -1,4 +1,4 @@
-"""The garbage collector on a whole API server and virtual time: what goes with its owner, and what stays."""
+"""The garbage collector on a whole API server and virtual time: which dependents go with their owner."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,10 +37,10 @@ async def client(tmp_path: Path) -> AsyncIterator[ControllerClient]:
 @pytest.mark.parametrize("blocking", [True, False], ids=["blocking", "not blocking"])
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
-async def test_deleted_owner_takes_along_exactly_what_is_nobody_elses(
+async def test_owner_deletion_removes_only_dependents_without_other_owners(
     client: ControllerClient, graph: dict[str, list[str]], policy: str, blocking: bool
 ) -> None:
-    """What goes is gone, what stays names only owners that are there; and no finalizer is left behind."""
+    """Remaining objects reference only existing owners, and no finalizer is left behind."""
     owners = Owners(client)
     await owners.make_all(graph, blocking=blocking)
     async with owners.collecting():
@@ -52,7 +52,7 @@ async def test_deleted_owner_takes_along_exactly_what_is_nobody_elses(
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
 async def test_ring_of_which_all_are_deleted_at_once_goes(client: ControllerClient, policy: str) -> None:
-    """Each waits for the other; one of them is let go all the same."""
+    """The objects wait for each other; the collector breaks the cycle."""
     owners = Owners(client)
     await owners.make_all({"a": ["c"], "b": ["a"], "c": ["b"]})
     async with owners.collecting():
@@ -63,7 +63,7 @@ async def test_ring_of_which_all_are_deleted_at_once_goes(client: ControllerClie
 
 
 async def test_owner_deleted_in_the_foreground_goes_after_what_blocks_it(client: ControllerClient) -> None:
-    """It is there, with its finalizer, as long as a dependent takes to end."""
+    """The owner stays, with its finalizer, until the last blocking dependent is gone."""
     owners = Owners(client)
     owner = await owners.make("owner")
     await owners.make("slow", owner, finalizers=["example.com/wait"])
@@ -83,7 +83,7 @@ async def test_owner_deleted_in_the_foreground_goes_after_what_blocks_it(client:
 
 
 async def test_dependent_that_comes_while_its_owner_waits_goes_as_well(client: ControllerClient) -> None:
-    """Otherwise the owner would wait for it for ever."""
+    """Otherwise the owner would wait for it forever."""
     owners = Owners(client)
     owner = await owners.make("owner")
     await owners.make("slow", owner, finalizers=["example.com/wait"])
@@ -96,7 +96,7 @@ async def test_dependent_that_comes_while_its_owner_waits_goes_as_well(client: C
 
 
 async def test_garbage_from_before_the_collector_is_found(client: ControllerClient) -> None:
-    """Owners that went while nobody looked, an orphaning and a foreground deletion that were begun."""
+    """Before its start: an owner was deleted, and an orphan and a foreground deletion had begun."""
     owners = Owners(client)
     await owners.make_all({"a": [], "b": ["a"], "c": ["b"], "o": [], "p": ["o"], "f": [], "g": ["f"]})
     await owners.delete("a", "Background")
@@ -108,7 +108,7 @@ async def test_garbage_from_before_the_collector_is_found(client: ControllerClie
 
 
 async def test_custom_resource_owns_and_is_owned(client: ControllerClient) -> None:
-    """Of a kind that comes while the collector runs; its objects are patched the way they can be."""
+    """Its CRD is created while the collector runs. Custom resources do not support strategic merge patches."""
     owners = Owners(client)
     async with owners.collecting():
         await client.create(as_documents(DEFINITIONS), read_yaml(WIDGET_DEFINITION.encode()))
@@ -132,7 +132,10 @@ async def test_custom_resource_owns_and_is_owned(client: ControllerClient) -> No
 async def test_dependents_of_a_kind_that_goes_are_collected_and_those_of_an_unknown_one_kept(
     client: ControllerClient,
 ) -> None:
-    """With its definition go the objects of a kind, and then what they owned; of a kind nobody knows nothing is said."""
+    """Deleting a CRD deletes its objects, and then their dependents.
+
+    Dependents of a kind that is not served are kept.
+    """
     owners = Owners(client)
     await client.create(as_documents(DEFINITIONS), read_yaml(WIDGET_DEFINITION.encode()))
     await asyncio.sleep(10)
@@ -146,8 +149,8 @@ async def test_dependents_of_a_kind_that_goes_are_collected_and_those_of_an_unkn
         assert set(await owners.left()) == {"of-stranger"}
 
 
-async def test_reference_into_another_namespace_is_told_and_counts_as_dangling(client: ControllerClient) -> None:
-    """An owner is looked for where its dependent is, or outside of all namespaces."""
+async def test_cross_namespace_owner_is_reported_and_counts_as_absent(client: ControllerClient) -> None:
+    """An owner is looked up in the dependent's namespace, or is cluster-scoped."""
     owners = Owners(client)
     owner = await owners.make("owner")
     node = await owners.make("node-1", resource=NODES)
@@ -163,7 +166,7 @@ async def test_reference_into_another_namespace_is_told_and_counts_as_dangling(c
 
 
 async def test_reference_with_the_wrong_name_or_kind_harms_only_its_own_object(client: ControllerClient) -> None:
-    """Of two that mean different objects by the same UID the right one stays, whichever was seen first."""
+    """An object with the right reference to the same UID stays, whichever was seen first."""
     owners = Owners(client)
     owner = await owners.make("owner")
     wrong_name = {**owner, "metadata": {**owner["metadata"], "name": "other"}}
@@ -178,7 +181,7 @@ async def test_reference_with_the_wrong_name_or_kind_harms_only_its_own_object(c
 
 
 async def test_object_without_a_namespace_that_names_an_owner_with_one_is_kept(client: ControllerClient) -> None:
-    """Nobody can say which object it means."""
+    """The reference has no namespace, so the owner cannot be resolved."""
     owners = Owners(client)
     owner = await owners.make("owner")
     async with owners.collecting():
@@ -188,7 +191,7 @@ async def test_object_without_a_namespace_that_names_an_owner_with_one_is_kept(c
 
 
 async def test_finalizer_of_the_dependent_decides_how_it_goes(client: ControllerClient) -> None:
-    """One that is to orphan its own dependents does so when it is garbage."""
+    """A collected object with the orphan finalizer leaves its own dependents."""
     owners = Owners(client)
     owner = await owners.make("owner")
     middle = await owners.make("middle", owner, finalizers=["orphan"])
@@ -200,7 +203,7 @@ async def test_finalizer_of_the_dependent_decides_how_it_goes(client: Controller
 
 
 async def test_replica_set_takes_its_pods_along_with_their_grace(client: ControllerClient) -> None:
-    """Garbage ends as everything ends: a pod that is bound is marked, and its node ends it."""
+    """A bound pod is only marked for deletion, and its node terminates it."""
     owners = Owners(client)
     labels = {"app": "web"}
     spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "node-1"}

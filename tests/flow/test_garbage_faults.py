@@ -1,4 +1,4 @@
-"""The garbage collector with one fault at every call in turn: nothing goes that should stay, nothing stays that should go."""
+"""The garbage collector deletes exactly the same objects with one fault at each call in turn."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 
 T = TypeVar("T")
-# Independent pieces, of each the object that is deleted, and how.
+# Independent graphs, each by the object to delete and the deletion policy.
 SCENES: dict[tuple[str, str], dict[str, list[str]]] = {
     ("a", "Background"): {"a": [], "b": ["a"], "c": ["b"], "k": [], "d": ["a", "k"]},
     ("e", "Foreground"): {"e": [], "f": ["e"], "g": ["f"], "l": [], "h": ["e", "l"]},
@@ -29,7 +29,7 @@ SCENES: dict[tuple[str, str], dict[str, list[str]]] = {
 
 
 class Faulty(FaultyClient):
-    """A client that knows the kinds; lists and watches, which are many and all alike, only fail for config maps."""
+    """A ControllerClient with faults. Lists and watches are many and alike, so they only fail for config maps."""
 
     def __init__(self, inner: ControllerClient, fault: Fault, *, at: int) -> None:
         super().__init__(inner, fault, at=at)
@@ -61,7 +61,7 @@ class Faulty(FaultyClient):
 
 
 async def is_injected_in_a_life(client: ControllerClient, fault: Fault, at: int) -> bool:
-    """Owners are deleted in every way; whether there was a call for the fault to hit."""
+    """Deletes owners with every policy; returns whether the fault was injected."""
     owners, faulty = Owners(client), Faulty(client, fault, at=at)
     for graph in SCENES.values():
         await owners.make_all(graph)
@@ -80,7 +80,7 @@ async def is_injected_in_a_life(client: ControllerClient, fault: Fault, at: int)
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: str(fault.name))
 async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, tmp_path: Path) -> None:
-    """Whichever call it hits, the same objects are left with the same owners."""
+    """The same objects are left with the same owners, whichever call fails."""
     async with local_api(tmp_path) as api:
         for at in itertools.count():
             if not await is_injected_in_a_life(api.client, fault, at):

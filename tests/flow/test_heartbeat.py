@@ -11,7 +11,7 @@ from pykubelet.testing.local_api import local_api
 
 
 async def test_node_registers_turns_ready_and_keeps_its_lease(tmp_path: Path) -> None:
-    """What the server stores is what the node says, and another client's label survives."""
+    """The server stores what the node reports, and another client's label survives."""
     async with local_api(tmp_path) as api:
         world = NodeWorld(client=api.client)
         world.wrong = NodeProblems(runtime=("container runtime status check may not have completed yet",))
@@ -49,7 +49,7 @@ async def test_moved_node_shows_its_new_address_only(tmp_path: Path) -> None:
 
 
 async def test_registered_node_is_taken_over_by_the_next_agent(tmp_path: Path) -> None:
-    """A restart finds its node and changes nothing but what it owns."""
+    """A restarted agent keeps the existing node object and its UID."""
     async with local_api(tmp_path) as api:
         first = NodeWorld(client=api.client)
         await first.reporter.register()

@@ -1,4 +1,4 @@
-"""The controller of jobs stops at any of its calls, or a call fails; each pod is counted once, none is made twice."""
+"""The Job controller stops or fails at any of its calls; each pod is counted once, and none is created twice."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +23,7 @@ SPECS: dict[str, dict[str, Any]] = {
 
 
 class FirstFails:
-    """Of all pods the first one that starts fails."""
+    """The first pod that starts fails, all others succeed."""
 
     def __init__(self) -> None:
         self._has_failed = False
@@ -34,14 +34,14 @@ class FirstFails:
 
 
 async def finish(world: BatchWorld, way: Client) -> None:
-    """Have the job worked on until it has finished or its controller has stopped."""
+    """Run the controllers until the job has finished or its controller has stopped."""
     crashed = way.crashed if isinstance(way, CrashingClient) else asyncio.Event()
     async with world.controllers(way):
         await world.until(lambda job: is_finished(job) or crashed.is_set(), within_seconds=600)
 
 
 async def assert_counted_once(world: BatchWorld) -> None:
-    """The counters say what became of the pods, and there were no more pods than needed."""
+    """The counters match the ends of the pods, and no extra pods were created."""
     job, ends = await world.job(), Counter(world.runner.ends.values())
     assert is_finished(job)
     assert (job.status.succeeded, job.status.failed) == (ends["Succeeded"], ends["Failed"]) == (3, 1)
@@ -58,7 +58,7 @@ async def assert_counted_once(world: BatchWorld) -> None:
 async def everywhere(
     folder: Path, spec: dict[str, Any], way: Callable[[Client, int], Any], hit: Callable[[Any], bool]
 ) -> int:
-    """Play the life of a job again and again, each time with the trouble at the next place; how many places."""
+    """Runs the job repeatedly, with the fault at the next call each time; returns the number of calls."""
     at = 0
     while True:
         (folder / str(at)).mkdir()
@@ -78,7 +78,7 @@ async def everywhere(
 async def test_pods_are_counted_once_whenever_the_controller_stops(
     tmp_path: Path, spec: dict[str, Any], *, is_carried_out: bool
 ) -> None:
-    """At every call it makes, before or after the server has carried it out; another controller goes on."""
+    """It stops at each of its calls, before or after the server has executed it; another controller continues."""
     places = await everywhere(
         tmp_path,
         spec,
@@ -90,7 +90,7 @@ async def test_pods_are_counted_once_whenever_the_controller_stops(
 
 @pytest.mark.parametrize("fault", [*CALL_FAULTS, *WATCH_FAULTS])
 async def test_pods_are_counted_once_whatever_fails(tmp_path: Path, fault: Fault) -> None:
-    """One fault, at every place there is for it."""
+    """Injects one fault at each call or watch event in turn."""
     places = await everywhere(
         tmp_path,
         SPECS["indexed"],

@@ -1,4 +1,4 @@
-"""Jobs from their creation to their end, with pods that run."""
+"""Jobs from their creation to their end, with simulated pods."""
 
 import asyncio
 from itertools import pairwise
@@ -20,7 +20,7 @@ def index_of(pod: Pod) -> int:
 
 
 async def test_job_completes_when_enough_pods_have_succeeded(tmp_path: Path) -> None:
-    """Two at a time, four in all."""
+    """With parallelism 2 and completions 4, two pods run at a time."""
     async with batch_world(tmp_path) as world, world.controllers():
         await world.create_job(parallelism=2, completions=4)
         running = await world.until(lambda job: job.status.ready == 2)
@@ -37,7 +37,10 @@ async def test_job_completes_when_enough_pods_have_succeeded(tmp_path: Path) -> 
 
 
 async def test_failed_pods_are_replaced_later_each_time_until_the_limit(tmp_path: Path) -> None:
-    """Ten seconds after the first failure, twenty after the second; the third is one too many."""
+    """The backoff is 10 seconds after the first failure and 20 after the second.
+
+    The third failure exceeds the limit.
+    """
     started: list[float] = []
 
     def fail(_: Pod) -> Run:
@@ -55,7 +58,7 @@ async def test_failed_pods_are_replaced_later_each_time_until_the_limit(tmp_path
 
 
 async def test_indexed_job_gives_each_pod_its_index(tmp_path: Path) -> None:
-    """In a label, an annotation, the host name, the pod's name and a variable; the failed index is tried again."""
+    """The index is in a label, an annotation, the host name, the pod name and a variable. A failed index is retried."""
     failed: set[int] = set()
 
     def fail_second_once(pod: Pod) -> Run:
@@ -81,7 +84,7 @@ async def test_indexed_job_gives_each_pod_its_index(tmp_path: Path) -> None:
 
 
 async def test_each_index_has_its_own_limit(tmp_path: Path) -> None:
-    """The pod that follows a failed one knows how often its index has failed; the others are not held up."""
+    """A retry pod carries the failure count of its index; the other indexes complete."""
     async with batch_world(tmp_path, lambda pod: Run(code=int(index_of(pod) == 1))) as world, world.controllers():
         await world.create_job(completionMode="Indexed", completions=3, parallelism=2, backoffLimitPerIndex=1)
         job = await world.until(is_finished)
@@ -138,7 +141,7 @@ ENDS: list[tuple[str, dict[str, Any], dict[int, int], str, tuple[int, int]]] = [
 async def test_indexed_job_ends_early(
     tmp_path: Path, spec: dict[str, Any], codes: dict[int, int], reason: str, ended: tuple[int, int]
 ) -> None:
-    """With the interim condition first, and every pod counted once."""
+    """The interim condition has the same reason, and every pod is counted once."""
     async with batch_world(tmp_path, lambda pod: Run(code=codes.get(index_of(pod), 0))) as world, world.controllers():
         await world.create_job(**{"completionMode": "Indexed", "parallelism": 4, **spec})
         job = await world.until(is_finished)
@@ -149,7 +152,7 @@ async def test_indexed_job_ends_early(
 
 
 async def test_ignored_failures_do_not_count(tmp_path: Path) -> None:
-    """But they delay the next try as any other."""
+    """Two ignored failures with backoffLimit 0 are followed by a success."""
     left = [7, 7]
     rule = {"action": "Ignore", **EXIT_7}
     async with batch_world(tmp_path, lambda _: Run(code=left.pop() if left else 0)) as world, world.controllers():
@@ -159,7 +162,7 @@ async def test_ignored_failures_do_not_count(tmp_path: Path) -> None:
 
 
 async def test_suspended_job_has_no_pods_and_loses_no_count(tmp_path: Path) -> None:
-    """What had succeeded stays counted; the rest starts anew."""
+    """Succeeded pods stay counted; the other indexes start again on resumption."""
     async with batch_world(tmp_path, lambda pod: Run(seconds=5 + 20 * index_of(pod))) as world, world.controllers():
         await world.create_job(completionMode="Indexed", completions=3, parallelism=3)
         await world.until(lambda job: job.status.succeeded == 1)
@@ -175,7 +178,7 @@ async def test_suspended_job_has_no_pods_and_loses_no_count(tmp_path: Path) -> N
 
 
 async def test_indexed_job_grows_and_shrinks(tmp_path: Path) -> None:
-    """Completions and parallelism together; an index that is too large then is forgotten."""
+    """Completions and parallelism change together; an index that is then out of range is not counted any more."""
 
     def run_low_ones_longer(pod: Pod) -> Run:
         return Run(seconds=55 if index_of(pod) < 2 else 5)
@@ -194,7 +197,7 @@ async def test_indexed_job_grows_and_shrinks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("policy", "at_once"), [("Failed", False), ("TerminatingOrFailed", True)])
 async def test_deleted_pod_is_replaced(tmp_path: Path, policy: str, *, at_once: bool) -> None:
-    """As soon as after any failure, or only when it has really ended."""
+    """The policy decides: while the deleted pod still terminates, or only after it has ended."""
     async with batch_world(tmp_path, lambda _: Run(seconds=60, stop_seconds=25)) as world, world.controllers():
         await world.create_job(podReplacementPolicy=policy)
         await world.until(lambda job: job.status.ready == 1)
@@ -207,8 +210,7 @@ async def test_deleted_pod_is_replaced(tmp_path: Path, policy: str, *, at_once: 
         assert (counts(job.status), len(world.runner.seen)) == ((0, 1, 1), 2)
 
 
-async def test_pods_of_a_deleted_job_are_let_go(tmp_path: Path) -> None:
-    """Nobody will count them: without the finalizer they can be deleted."""
+async def test_pods_of_a_deleted_job_lose_their_finalizer(tmp_path: Path) -> None:
     async with batch_world(tmp_path, lambda _: Run(seconds=60)) as world, world.controllers():
         await world.create_job(parallelism=2)
         await world.until(lambda job: job.status.ready == 2)
@@ -220,7 +222,7 @@ async def test_pods_of_a_deleted_job_are_let_go(tmp_path: Path) -> None:
 
 
 async def test_job_of_another_controller_is_left_alone(tmp_path: Path) -> None:
-    """Neither pods nor a status nor finalizers are touched."""
+    """A job with managedBy gets no pods, events or status."""
     async with batch_world(tmp_path) as world, world.controllers():
         await world.create_job(managedBy="example.com/other")
         await asyncio.sleep(100)
@@ -229,7 +231,7 @@ async def test_job_of_another_controller_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_finished_job_goes_when_its_time_to_live_is_over(tmp_path: Path) -> None:
-    """Not a second before, and later if it was prolonged meanwhile."""
+    """The TTL controller waits for the full TTL, also when it was extended meanwhile."""
     async with batch_world(tmp_path) as world, world.controllers():
         await world.create_job(ttlSecondsAfterFinished=30)
         await world.until(is_finished)

@@ -1,4 +1,4 @@
-"""Leader election on a whole API server and virtual time: one leads, the next one takes over, never two at once."""
+"""Leader election on a whole API server and virtual time: one candidate leads at a time, and another takes over."""
 
 import asyncio
 import itertools
@@ -23,7 +23,7 @@ LEASE = ("kube-system", "pykubelet-controllers")
 
 
 class Cut(FaultyClient):
-    """A client whose connection can be cut; requests hang or are refused."""
+    """A client that can be disconnected: requests then hang or are refused."""
 
     def __init__(self, inner: Client) -> None:
         super().__init__(inner, Fault.REFUSED, at=2**62)
@@ -38,7 +38,7 @@ class Cut(FaultyClient):
 
 
 class Term:
-    """What candidates do: note when they lead."""
+    """The work of a leader: records who leads and when, and fails if two lead at once."""
 
     def __init__(self) -> None:
         self.leading: list[str] = []
@@ -55,7 +55,7 @@ class Term:
 
 
 class Election:
-    """Candidates and their terms."""
+    """Candidates for one lease, and the record of their terms."""
 
     def __init__(self, client: Client) -> None:
         self.client, self.clock, self.term = client, VirtualClock(), Term()
@@ -67,7 +67,7 @@ class Election:
         )
 
     async def stand(self, name: str, client: Any = None) -> None:
-        """Be a candidate for ever: after a lost term, again."""
+        """Run for leader forever, also after losing the lease."""
         while True:
             try:
                 await self.elector(name, client).run(lambda: self.term.lead(name))
@@ -86,7 +86,7 @@ async def election(tmp_path: Path) -> AsyncIterator[Election]:
 
 
 async def test_one_of_several_leads_and_the_next_takes_over_at_once_when_it_stops(election: Election) -> None:
-    """A leader that ends lets the lease go; the change is counted."""
+    """A leader that stops releases the lease, and the transition is counted."""
     async with asyncio.TaskGroup() as group:
         tasks = {name: start_supervised(group, name, lambda name=name: election.stand(name)) for name in "abc"}  # type: ignore[misc]
         await asyncio.sleep(100)
@@ -108,7 +108,7 @@ async def test_one_of_several_leads_and_the_next_takes_over_at_once_when_it_stop
 
 @pytest.mark.parametrize("hangs", [True, False], ids=["requests hang", "requests are refused"])
 async def test_leader_that_is_cut_off_stops_before_another_may_start(election: Election, hangs: bool) -> None:
-    """Within the ten seconds it has to renew its lease, which lasts fifteen; two never lead at once."""
+    """It stops within the 10 seconds it has to renew its lease, which lasts 15, so two never lead at once."""
     client = Cut(election.client)
     async with asyncio.TaskGroup() as group:
         tasks = [start_supervised(group, "a", lambda: election.stand("a", client))]
@@ -129,7 +129,7 @@ async def test_leader_that_is_cut_off_stops_before_another_may_start(election: E
 
 
 async def test_leader_whose_lease_is_taken_away_stops(election: Election) -> None:
-    """Somebody has written another name into it, and it is believed."""
+    """It leads again when the other holder's lease has expired."""
     async with asyncio.TaskGroup() as group:
         task = start_supervised(group, "a", lambda: election.stand("a"))
         await asyncio.sleep(50)
@@ -142,8 +142,8 @@ async def test_leader_whose_lease_is_taken_away_stops(election: Election) -> Non
         task.cancel()
 
 
-async def test_work_that_ends_or_fails_lets_the_lease_go_and_is_told(election: Election) -> None:
-    """What it raises comes out as it is; events on the lease say who led."""
+async def test_lease_is_released_when_the_work_ends_or_fails(election: Election) -> None:
+    """An exception of the work propagates unwrapped; events on the lease name the leader."""
     recorder = Recorder(sink=election.client, source=EventSource(component="leader"), clock=election.clock)
     elector = LeaderElector(client=election.client, recorder=recorder, clock=election.clock, lease=LEASE, identity="a")
 
@@ -170,7 +170,7 @@ async def test_work_that_ends_or_fails_lets_the_lease_go_and_is_told(election: E
 
 @pytest.mark.parametrize("fault", CALL_FAULTS, ids=lambda fault: str(fault.name))
 async def test_one_fault_anywhere_costs_no_term(fault: Fault, election: Election) -> None:
-    """Whichever call it hits, the lease is got, kept and let go."""
+    """The candidate becomes leader and stays leader, whichever call fails."""
     for at in itertools.count():
         client, term = FaultyClient(election.client, fault, at=at), Term()
         election.term = term

@@ -1,4 +1,4 @@
-"""Objects follow files, on a whole API server and virtual time: what is made, changed, kept and deleted."""
+"""Objects follow manifest files, on a whole API server and virtual time: created, changed, kept and deleted."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -28,7 +28,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def test_objects_follow_every_document_of_their_files(cluster: Cluster, folder: Path) -> None:
-    """Made, edited and removed with their documents, lists included; pods are not this controller's."""
+    """Objects are created, updated and deleted with their documents, also those in a List.
+
+    Pods are left to the kubelet.
+    """
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
     items = "\n".join(f"- {line}" if line.startswith("api") else f"  {line}" for line in config_map("b").splitlines())
     path = folder / "a.yaml"
@@ -55,7 +58,7 @@ async def test_objects_follow_every_document_of_their_files(cluster: Cluster, fo
 
 
 async def test_field_that_leaves_the_document_leaves_the_object(cluster: Cluster, folder: Path) -> None:
-    """Server-side apply: only what the file set is unset; what others set stays."""
+    """Server-side apply removes only fields that the file had set; fields of other managers stay."""
     path = folder / "a.yaml"
     path.write_text(f"{config_map('a').replace('v: ', 'w: x, v: ')}")
     async with cluster.following(folder):
@@ -68,7 +71,7 @@ async def test_field_that_leaves_the_document_leaves_the_object(cluster: Cluster
 
 
 async def test_order_of_files_does_not_matter(cluster: Cluster, folder: Path) -> None:
-    """A custom resource before its definition, an object before its namespace; nobody is bothered with it."""
+    """A custom resource may come before its CRD, an object before its namespace; no problem is reported."""
     (folder / "1.yaml").write_text(f"{widget('w')}---\n{WIDGET_DEFINITION}")
     (folder / "2.yaml").write_text(config_map("a", namespace="shop"))
     (folder / "3.yaml").write_text(namespace("shop"))
@@ -91,8 +94,8 @@ async def test_order_of_files_does_not_matter(cluster: Cluster, folder: Path) ->
         await cluster.until(is_gone)
 
 
-async def test_document_that_waits_is_told_and_healed_when_it_can_be(cluster: Cluster, folder: Path) -> None:
-    """An unknown kind and a missing namespace, with what to do about them; no restart is needed."""
+async def test_document_that_waits_is_reported_and_applied_when_it_can_be(cluster: Cluster, folder: Path) -> None:
+    """An unknown kind and a missing namespace are reported with what to do about them; no restart is needed."""
     (folder / "w.yaml").write_text(f"# a widget\n{widget('w')}")
     (folder / "m.yaml").write_text(config_map("a", namespace="shop"))
     async with cluster.following(folder):
@@ -106,8 +109,8 @@ async def test_document_that_waits_is_told_and_healed_when_it_can_be(cluster: Cl
         await cluster.expect(namespace="shop", a="1")
 
 
-async def test_refused_document_is_told_with_its_lines_and_keeps_the_object(cluster: Cluster, folder: Path) -> None:
-    """By the rules of the server; nothing is deleted from a file that is not wholly taken."""
+async def test_rejected_document_is_reported_with_its_line_and_deletes_nothing(cluster: Cluster, folder: Path) -> None:
+    """The server's validation errors are reported. No object is deleted while its file has a rejected document."""
     path = folder / "a.yaml"
     path.write_text(f"{config_map('a')}---\n{WIDGET_DEFINITION}---\n{widget('w', 3)}")
     async with cluster.following(folder):
@@ -147,7 +150,7 @@ async def test_refused_document_is_told_with_its_lines_and_keeps_the_object(clus
     ids=["no name", "namespace too many", "unknown field", "no YAML"],
 )
 async def test_edit_that_makes_no_sense_keeps_the_object(cluster: Cluster, folder: Path, text: str, told: str) -> None:
-    """Last known good, whether the file or the program is started anew meanwhile."""
+    """The last valid version is kept, also across a restart of the controller."""
     path = folder / "a.yaml"
     path.write_text(config_map("a"))
     async with cluster.following(folder):
@@ -161,7 +164,7 @@ async def test_edit_that_makes_no_sense_keeps_the_object(cluster: Cluster, folde
 
 
 async def test_what_was_removed_meanwhile_is_deleted_at_the_next_start(cluster: Cluster, folder: Path) -> None:
-    """The objects themselves say which file they follow; even if nothing is left to follow."""
+    """Objects record the file that they follow. They are deleted even if no file is left."""
     (folder / "a.yaml").write_text(f"{config_map('a')}---\n{config_map('b')}")
     (folder / "n.yaml").write_text(namespace("shop"))
     async with cluster.following(folder):
@@ -202,10 +205,10 @@ def name_another(folder: Path) -> Path:
         (name_another, "a.yaml", "is no longer followed"),
     ],
 )
-async def test_folder_that_is_away_at_the_start_says_nothing(
+async def test_missing_folder_at_the_start_deletes_nothing(
     happens: Callable[[Path], Path], place: str, told: str, cluster: Cluster, folder: Path
 ) -> None:
-    """Not mounted yet, or not named: nothing shows that anybody removed the files."""
+    """The folder may be unmounted, or not be followed any more. Nothing shows that its files were removed."""
     (folder / "a.yaml").write_text(config_map("a"))
     async with cluster.following(folder):
         await cluster.expect(a="1")
@@ -215,7 +218,7 @@ async def test_folder_that_is_away_at_the_start_says_nothing(
 
 
 async def test_object_that_was_there_before_is_never_deleted(cluster: Cluster, folder: Path) -> None:
-    """The file may change it, and lets go of it."""
+    """The file may change an existing object; when the file is removed, the object loses the controller's label."""
     await cluster.put("old", "0")
     path = folder / "a.yaml"
     path.write_text(f"{config_map('old', '2')}---\n{namespace('default')}")
@@ -234,7 +237,7 @@ async def test_object_that_was_there_before_is_never_deleted(cluster: Cluster, f
 
 
 async def test_copy_of_an_object_with_all_its_marks_is_left_alone(cluster: Cluster, folder: Path) -> None:
-    """Someone saved one under another name: no file made that."""
+    """A user saved the object under another name, so it does not belong to the file."""
     path = folder / "a.yaml"
     path.write_text(config_map("a"))
     async with cluster.following(folder):
@@ -249,7 +252,7 @@ async def test_copy_of_an_object_with_all_its_marks_is_left_alone(cluster: Clust
 
 
 async def test_change_by_others_stays_and_a_deleted_object_comes_back(cluster: Cluster, folder: Path) -> None:
-    """Until the document is edited; a restart is no edit."""
+    """A restart does not reapply an unchanged document, but a deleted object is recreated."""
     path = folder / "a.yaml"
     path.write_text(f"{namespace('shop')}---\n{config_map('a', namespace='shop')}")
     async with cluster.following(folder):
@@ -263,7 +266,10 @@ async def test_change_by_others_stays_and_a_deleted_object_comes_back(cluster: C
 
 
 async def test_several_paths_are_one_source(cluster: Cluster, folder: Path) -> None:
-    """Files and folders; of two that name one object the first has it, and keeps it whatever comes."""
+    """Files and folders can be mixed.
+
+    Of two documents for one object the first wins, and keeps it when another appears.
+    """
     second, single = folder.with_name("second"), folder.with_name("single.yaml")
     second.mkdir()
     (folder / "z.yaml").write_text(config_map("a", "folder"))
@@ -283,7 +289,7 @@ async def test_several_paths_are_one_source(cluster: Cluster, folder: Path) -> N
 
 
 async def test_workload_is_applied_with_its_defaults(cluster: Cluster, folder: Path) -> None:
-    """A kind with lists that are merged by key; an edit changes one container and no other."""
+    """The kind has lists merged by key, so an edit changes one container only."""
     path = folder / "web.yaml"
     text = (
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n"

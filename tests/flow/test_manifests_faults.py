@@ -1,4 +1,4 @@
-"""Objects that follow files, with one fault at every call in turn: they get there all the same."""
+"""Objects follow their manifest files despite one fault at each call in turn."""
 
 import itertools
 from pathlib import Path
@@ -20,7 +20,10 @@ T = TypeVar("T")
 
 
 class Faulty(FaultyClient):
-    """A client that can apply, too; lists, which are many and all alike, go well unless the server is away."""
+    """A ControllerClient with faults, also in apply.
+
+    Lists are many and alike, so they fail only while the server is away.
+    """
 
     def __init__(self, inner: ControllerClient, fault: Fault = Fault.REFUSED, *, at: int = 2**62) -> None:
         super().__init__(inner, fault, at=at)
@@ -50,7 +53,7 @@ class Faulty(FaultyClient):
 
 
 async def is_injected_in_a_life(client: ControllerClient, fault: Fault, at: int, folder: Path) -> bool:
-    """Objects are made, changed and deleted, one of them adopted; whether there was a call for the fault to hit."""
+    """Creates, changes and deletes objects, one of which existed before; returns whether the fault was injected."""
     faulty, plain, space, old = Faulty(client, fault, at=at), Cluster(client), f"shop-{at}", f"old-{at}"
     await plain.put(old, "0")
     path = folder / f"{at}.yaml"
@@ -74,7 +77,7 @@ async def is_injected_in_a_life(client: ControllerClient, fault: Fault, at: int,
 
 @pytest.mark.parametrize("fault", CALL_FAULTS, ids=lambda fault: str(fault.name))
 async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, tmp_path: Path) -> None:
-    """Whichever call it hits: what was made is changed and deleted, and what was there before stays."""
+    """Created objects are changed and deleted, and an object that existed before stays, whichever call fails."""
     folder = tmp_path / "manifests"
     folder.mkdir()
     async with local_api(tmp_path) as api:
@@ -84,8 +87,8 @@ async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, tmp_p
     assert at >= 10
 
 
-async def test_server_that_is_away_is_waited_for_and_told_of(tmp_path: Path) -> None:
-    """Not at once: a moment's absence is nobody's business. What was wrong before stays so meanwhile."""
+async def test_unreachable_server_is_reported_and_waited_for(tmp_path: Path) -> None:
+    """Earlier problems stay reported meanwhile."""
     path = tmp_path / "a.yaml"
     path.write_text(f"{config_map('a')}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{generateName: x}}\n")
     async with local_api(tmp_path) as api:

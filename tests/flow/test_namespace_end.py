@@ -1,4 +1,4 @@
-"""Namespaces that a controller ends: emptied in order, let go when nothing is left, and not before."""
+"""The namespace controller empties terminating namespaces in order, and finalizes them when nothing is left."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ async def world(tmp_path: Path) -> AsyncIterator[Spaces]:
 
 
 class Troubled(LoopbackClient):
-    """A client of a server that has one trouble or another."""
+    """A client with configurable failures of discovery, lists and deletions."""
 
     def __init__(self, world: Spaces) -> None:
         super().__init__(world.api.server, world.api.registry)
@@ -56,7 +56,7 @@ class Troubled(LoopbackClient):
     ) -> Listing[T]:
         if kind.resource.plural == self.unlisted:
             raise ServiceUnavailable(f"{self.unlisted}: no list")
-        # Small pages, so that there are several.
+        # Small pages, so that one list needs several.
         return await super().list(kind, namespace=namespace, limit=min(limit, 2), continue_token=continue_token)
 
     async def delete(
@@ -68,7 +68,10 @@ class Troubled(LoopbackClient):
 
 
 async def test_namespace_is_emptied_in_order_and_let_go_in_the_end(world: Spaces) -> None:
-    """Pods first; the rest once the last of them is gone; the namespace once nobody holds anything in it."""
+    """Pods are deleted first, other objects after the last pod.
+
+    The namespace goes when no object has a finalizer left.
+    """
     for name in ("x", "other"):
         await world.fill(name)
     everything = world.content("other")
@@ -97,7 +100,7 @@ async def test_namespace_is_emptied_in_order_and_let_go_in_the_end(world: Spaces
 
 
 async def test_controller_goes_on_where_another_one_was_stopped(world: Spaces) -> None:
-    """Nothing is known but what the server tells."""
+    """The controller needs no state but that of the API server."""
     await world.fill("x")
     async with world.ending():
         await world.delete("x")
@@ -112,7 +115,7 @@ async def test_controller_goes_on_where_another_one_was_stopped(world: Spaces) -
 
 
 async def test_namespace_that_others_hold_stays_empty(world: Spaces) -> None:
-    """Our finalizer goes, theirs does not; no condition speaks of content any more."""
+    """Our finalizer is removed, another one on the namespace stays, and no condition reports remaining content."""
     await world.bench.make(NAMESPACES, "x", metadata={"finalizers": [HOLD]})
     await world.bench.make(CONFIG_MAPS, "held", namespace="x", metadata={"finalizers": [HOLD]})
     async with world.ending():
@@ -130,8 +133,8 @@ async def test_namespace_that_others_hold_stays_empty(world: Spaces) -> None:
         await world.until_gone("x")
 
 
-async def test_namespace_waits_for_kinds_that_nobody_knows(world: Spaces) -> None:
-    """What is known is deleted; what a group that does not answer has in it must not be left behind."""
+async def test_namespace_waits_for_groups_that_fail_discovery(world: Spaces) -> None:
+    """Known kinds are emptied, but an unavailable group may still have objects in the namespace."""
     client = Troubled(world)
     await world.bench.make(NAMESPACES, "x")
     await world.bench.make(CONFIG_MAPS, "free", namespace="x")
@@ -155,7 +158,7 @@ async def test_namespace_waits_for_kinds_that_nobody_knows(world: Spaces) -> Non
 
 
 async def test_one_kind_or_object_in_trouble_keeps_the_namespace_and_nothing_else(world: Spaces) -> None:
-    """Each trouble is said once; whatever can be deleted is."""
+    """Each failure is reported once, and everything that can be deleted is."""
     client = Troubled(world)
     client.undeletable, client.unlisted = "bcd", "secrets"
     await world.bench.make(NAMESPACES, "x")
@@ -179,7 +182,7 @@ async def test_one_kind_or_object_in_trouble_keeps_the_namespace_and_nothing_els
 
 
 async def test_pods_that_cannot_be_listed_hold_up_the_rest(world: Spaces) -> None:
-    """What pods use is kept as long as there may be any."""
+    """Objects that pods may use are kept while pods may exist."""
     client = Troubled(world)
     await world.fill("x")
     everything = world.content("x")

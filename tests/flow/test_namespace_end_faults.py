@@ -1,4 +1,4 @@
-"""The end of a namespace with one fault at every call in turn: it goes exactly when it is empty, and nothing else goes."""
+"""A namespace is deleted exactly when it is empty, with one fault at each call in turn."""
 
 import asyncio
 import itertools
@@ -20,7 +20,7 @@ FULL = {"configmaps/free", "configmaps/held", "pods/waiting", "pods/running", "d
 
 
 class Faulty(FaultyClient):
-    """A client that knows the kinds; lists, which are many and all alike, only fail for kinds that there are some of."""
+    """A ControllerClient with faults. Lists are many and alike, so they only fail for kinds that have objects here."""
 
     def __init__(self, inner: ControllerClient, fault: Fault, *, at: int) -> None:
         super().__init__(inner, fault, at=at)
@@ -49,7 +49,7 @@ class Faulty(FaultyClient):
 
 
 async def is_injected_in_an_end(world: Spaces, name: str, fault: Fault, at: int) -> bool:
-    """A namespace ends from full to gone; whether there was a call for the fault to hit."""
+    """Deletes a full namespace until it is gone; returns whether the fault was injected."""
     client = Faulty(world.api.client, fault, at=at)
     await world.fill(name)
     async with world.ending(client):
@@ -69,7 +69,7 @@ async def is_injected_in_an_end(world: Spaces, name: str, fault: Fault, at: int)
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: str(fault.name))
 async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, tmp_path: Path) -> None:
-    """Whichever call it hits, the namespace is emptied in order and gone in the end; another one stays as it is."""
+    """The namespace is emptied in order and deleted, and another namespace stays as it is, whichever call fails."""
     async with spaces(tmp_path) as world:
         await world.fill("other")
         for at in itertools.count():

@@ -1,4 +1,4 @@
-"""What every namespace has: the default service account, and the certificate that the API server is known by."""
+"""Objects that every namespace has: the default service account and the API server's root certificate."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -41,7 +41,10 @@ async def places(bench: Bench, *, of: str) -> set[str]:
 
 
 async def test_every_namespace_has_its_objects_and_gets_them_back(bench: Bench) -> None:
-    """Namespaces from before, new ones, and objects that somebody deleted; a namespace that ends gets nothing."""
+    """Existing and new namespaces get the objects, and deleted objects are recreated.
+
+    A terminating namespace gets none.
+    """
     async with bench.running(accounts(bench), publisher(bench)):
         await bench.make(NAMESPACES, "shop")
         await asyncio.sleep(5)
@@ -59,7 +62,7 @@ async def test_every_namespace_has_its_objects_and_gets_them_back(bench: Bench) 
 
 
 async def test_root_certificate_is_put_right_and_other_annotations_are_kept(bench: Bench) -> None:
-    """Whatever is changed in the data, and the description that says what it is for."""
+    """Changed data and a removed description are restored; an unrelated annotation causes no write."""
     async with bench.running(publisher(bench)):
         await asyncio.sleep(5)
         made = await bench.get(CONFIG_MAPS, NAME)

@@ -1,4 +1,4 @@
-"""A hundred pods, many of them broken in some way, at once on one node: all come to where they should be."""
+"""A hundred pods at once on one node, most of them failing in some way: all reach their expected state."""
 
 import asyncio
 from pathlib import Path
@@ -57,7 +57,7 @@ KINDS: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 async def test_hundred_pods_with_mixed_failures_converge_and_go(tmp_path: Path) -> None:
-    """Each pod gets to its state whatever its neighbours do, and all of them can be deleted."""
+    """Each pod reaches its state whatever the others do, and all of them can be deleted without leftovers."""
     async with world(tmp_path, scripts=SCRIPTS, images=IMAGES) as outside, outside.running_node():
         names = {f"{kind}-{number}": kind for number in range(10) for kind in KINDS}
         for name, kind in names.items():

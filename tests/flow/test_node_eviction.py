@@ -1,4 +1,4 @@
-"""A whole node that evicts: the right pod first, in upstream's words, until there is enough again."""
+"""Eviction on a whole node: the right pod first, with upstream's messages, until resources suffice."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -23,7 +23,7 @@ MIB = 2**20
 
 
 class Machine:
-    """A machine whose memory is what its containers leave of it. SignalReader."""
+    """A SignalReader of a machine whose memory is reduced by what its containers use."""
 
     def __init__(self, outside: World, memory_mib: int = 1000) -> None:
         self._sim, self._memory = outside.sim, memory_mib * MIB
@@ -39,7 +39,7 @@ class Machine:
 
 
 class Reclaimer:
-    """Counts how often it was asked to make room, and does so if it can."""
+    """Counts reclaim calls, and frees disk space if configured to."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine, self.asked, self.helps = machine, 0, False
@@ -60,7 +60,7 @@ async def evicting(
     usages: Usages | None = None,
     **thresholds: Any,
 ) -> AsyncIterator[EvictionManager]:
-    """An evictor at work on a node."""
+    """Runs an eviction manager on a node."""
     recorder, root = node.dependencies.recorder, outside.folder / "node"
 
     def paths(pod: Pod) -> PodPaths:
@@ -99,8 +99,11 @@ def is_evicted(pod: Pod) -> bool:
     return (pod.status.phase, pod.status.reason) == ("Failed", "Evicted")
 
 
-async def test_node_short_of_memory_evicts_who_uses_more_than_asked_for_and_recovers(tmp_path: Path) -> None:
-    """The largest of those beyond their requests goes, in upstream's words; that is enough; the pressure stays a while."""
+async def test_memory_pressure_evicts_the_pod_most_above_its_requests(tmp_path: Path) -> None:
+    """One eviction is enough, with upstream's message and event.
+
+    The pressure condition stays for its transition period.
+    """
     scripts = {"modest": using(300), "greedy": using(350), "other": using(270)}
     async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
         await outside.create("modest", containers=[asking("modest", "400Mi")])
@@ -136,7 +139,7 @@ async def test_node_short_of_memory_evicts_who_uses_more_than_asked_for_and_reco
 
 
 async def test_evictions_go_on_one_by_one_until_there_is_the_minimum_reclaim(tmp_path: Path) -> None:
-    """The least important first; with 150Mi to be reclaimed beside the threshold, one is not enough, and critical ones stay."""
+    """The minimum reclaim needs two evictions; the critical pod stays."""
     scripts = {name: using(240) for name in ("vital", "a", "b", "c")}
     async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
         await outside.create("vital", containers=[container("vital")], priorityClassName="system-node-critical")
@@ -153,7 +156,7 @@ async def test_evictions_go_on_one_by_one_until_there_is_the_minimum_reclaim(tmp
 
 
 async def test_soft_threshold_waits_its_grace_and_gives_pods_theirs(tmp_path: Path) -> None:
-    """Half a minute short of memory evicts; the pod gets the grace of soft evictions to end, not one second."""
+    """The shortage must last 30 seconds, and the pod gets the maximum pod grace period of soft evictions."""
     scripts = {"slow": using(900, stop_seconds=8)}
     async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
         await outside.create("slow", containers=[container("slow")])
@@ -173,7 +176,7 @@ async def test_soft_threshold_waits_its_grace_and_gives_pods_theirs(tmp_path: Pa
 
 
 async def test_pod_that_does_not_stop_does_not_keep_others_from_going(tmp_path: Path) -> None:
-    """The next in line goes after the time to kill it has passed."""
+    """The next pod is evicted after the kill timeout of the first."""
     scripts = {"stuck": using(500, hangs_on=("stop",)), "next": using(480)}
     async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
         for name in scripts:
@@ -185,7 +188,7 @@ async def test_pod_that_does_not_stop_does_not_keep_others_from_going(tmp_path: 
 
 
 class LateUsages:
-    """A runtime that cannot measure anything for its first half minute. Usages."""
+    """A Usages source that fails for its first 30 seconds."""
 
     def __init__(self, outside: World) -> None:
         self._outside, self._answers_at = outside, outside.clock.monotonic() + 30
@@ -196,8 +199,8 @@ class LateUsages:
         return await self._outside.sim.usages()
 
 
-async def test_nobody_is_evicted_while_pods_cannot_be_measured(tmp_path: Path) -> None:
-    """To evict the wrong one is worse than to wait for the next look."""
+async def test_no_pod_is_evicted_while_usage_is_unknown(tmp_path: Path) -> None:
+    """Evicting the wrong pod is worse than waiting for the next measurement."""
     async with world(tmp_path, scripts={"main": using(950)}) as outside, outside.running_node() as node:
         await outside.create("web")
         await outside.until("web", is_ready)
@@ -207,8 +210,8 @@ async def test_nobody_is_evicted_while_pods_cannot_be_measured(tmp_path: Path) -
             await outside.until("web", is_evicted)
 
 
-async def test_node_with_critical_pods_only_evicts_nobody(tmp_path: Path) -> None:
-    """It stays short of memory, and says so."""
+async def test_node_with_only_critical_pods_evicts_none(tmp_path: Path) -> None:
+    """The memory pressure stays reported."""
     async with world(tmp_path, scripts={"main": using(950)}) as outside, outside.running_node() as node:
         await outside.create("vital", priorityClassName="system-cluster-critical")
         await outside.until("vital", is_ready)
@@ -219,7 +222,7 @@ async def test_node_with_critical_pods_only_evicts_nobody(tmp_path: Path) -> Non
 
 
 async def test_full_disk_is_cleared_of_garbage_before_a_pod_goes(tmp_path: Path) -> None:
-    """If that is enough nobody is evicted; if not, the pod with most on disk is."""
+    """No pod is evicted if garbage collection frees enough; otherwise the pod with the highest disk usage is."""
     async with (
         world(tmp_path, scripts={"large": Behaviour(layer_bytes=5000)}) as outside,
         outside.running_node() as node,
@@ -244,7 +247,7 @@ async def test_full_disk_is_cleared_of_garbage_before_a_pod_goes(tmp_path: Path)
 
 
 async def test_pod_with_more_in_an_empty_dir_than_it_may_is_evicted(tmp_path: Path) -> None:
-    """Within a minute or so, and only that one; it is its own fault, so it is no disruption."""
+    """The pod over its emptyDir size limit is evicted within 75 seconds, without a DisruptionTarget condition."""
     mounted = container(volumeMounts=[{"name": "scratch", "mountPath": "/scratch"}])
     volumes = [{"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}]
     async with world(tmp_path) as outside, outside.running_node() as node:

@@ -1,4 +1,4 @@
-"""The life of a pod on a whole node, with one fault between the node and its API server, wherever that may be."""
+"""The life of a pod on a whole node, with one fault between the node and its API server at each call in turn."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whatever hangs for one pod, no other pod is delayed by it; and each hung pod can still be deleted or told about."""
+"""A hung operation of one pod delays no other pod, and the hung pod can be deleted and explained."""
 
 import asyncio
 from pathlib import Path
@@ -32,14 +32,14 @@ IMAGES = {"example/hung:1": ImageBehaviour(pull_seconds=NEVER)}
 
 
 async def ready_within(outside: World, name: str, seconds: float) -> None:
-    """A pod of the usual kind comes up in time."""
+    """A plain pod becomes ready within these seconds."""
     await outside.create(name)
     assert is_ready(await outside.until(name, is_ready, within_seconds=seconds))
 
 
 @pytest.mark.parametrize("hung", HUNG.values(), ids=HUNG)
 async def test_hung_pod_delays_no_other(tmp_path: Path, hung: dict[str, Any]) -> None:
-    """Twenty pods that hang, being started or deleted, and one more comes up as if they were not there."""
+    """Twenty pods hang while starting, then while being deleted; another pod becomes ready in half a second."""
     async with world(tmp_path, scripts=SCRIPTS, images=IMAGES) as outside, outside.running_node():
         for number in range(20):
             await outside.create(f"hung-{number}", containers=[hung], terminationGracePeriodSeconds=3600)
@@ -55,7 +55,7 @@ async def test_hung_pod_delays_no_other(tmp_path: Path, hung: dict[str, Any]) ->
 
 @pytest.mark.parametrize("name", ["pull", "create", "start", "post-start hook"])
 async def test_pod_that_hangs_while_it_starts_can_be_deleted(tmp_path: Path, name: str) -> None:
-    """Deleting a pod interrupts whatever it waits for: it is gone at once, or after its grace if something runs."""
+    """Deletion interrupts the pending operation: the pod is gone within its grace period plus a few seconds."""
     async with world(tmp_path, scripts=SCRIPTS, images=IMAGES) as outside, outside.running_node():
         await outside.create("web", containers=[HUNG[name]], terminationGracePeriodSeconds=2)
         await asyncio.sleep(5)
@@ -64,8 +64,7 @@ async def test_pod_that_hangs_while_it_starts_can_be_deleted(tmp_path: Path, nam
         assert [pod.name for pod in await outside.sim.pods() if any(one.is_ready for one in pod.sandboxes)] == []
 
 
-async def test_trail_says_what_a_hung_pod_waits_for(tmp_path: Path) -> None:
-    """Whoever asks why nothing happens is told the blocking step."""
+async def test_trail_names_the_step_that_a_hung_pod_waits_for(tmp_path: Path) -> None:
     async with world(tmp_path, scripts=SCRIPTS, images=IMAGES) as outside, outside.running_node() as node:
         pod = await outside.create("web", containers=[HUNG["pull"]])
         await asyncio.sleep(5)

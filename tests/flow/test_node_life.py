@@ -1,4 +1,4 @@
-"""Lives of pods from the API server on a whole node, with their times: from creation to the end."""
+"""Lives of API pods on a whole node, from creation to deletion, with their timing."""
 
 import itertools
 from datetime import datetime
@@ -15,7 +15,10 @@ from whole_node import condition, container, is_ready, status_of, world
 
 
 async def test_pod_runs_becomes_ready_and_is_deleted(tmp_path: Path) -> None:
-    """A pod of the API comes up at once, ends within its grace with its exit code told, and is gone from the API."""
+    """The pod is ready within a second.
+
+    Deleted, it ends within its grace period, shows its exit code and leaves the API.
+    """
     async with (
         world(tmp_path, scripts={"main": Behaviour(stop_seconds=2, stop_exit_code=3)}) as outside,
         outside.running_node(),
@@ -35,7 +38,7 @@ async def test_pod_runs_becomes_ready_and_is_deleted(tmp_path: Path) -> None:
 
 
 async def test_pod_under_never_keeps_its_exit_code(tmp_path: Path) -> None:
-    """A run-once pod ends with the phase that its exit code asks for, and stays in the API."""
+    """The exit code decides the phase of a run-once pod, and the pod stays in the API."""
     runs = {
         "good": Behaviour(runs=(ContainerRun(seconds=1),)),
         "bad": Behaviour(runs=(ContainerRun(seconds=1, exit_code=7),)),
@@ -53,7 +56,7 @@ async def test_pod_under_never_keeps_its_exit_code(tmp_path: Path) -> None:
 
 
 async def test_crashing_container_waits_ever_longer(tmp_path: Path) -> None:
-    """The first restart is immediate, later ones wait 10, 20 and 40 seconds after each exit; the status says so."""
+    """The first restart is immediate; later ones wait 10, 20 and 40 seconds. The status shows the backoff."""
     crash = Behaviour(runs=(ContainerRun(seconds=1, exit_code=1),))
     async with world(tmp_path, scripts={"main": crash}) as outside, outside.running_node():
         await outside.create("web")
@@ -77,7 +80,7 @@ def _is_attempt(number: int, pod: Pod) -> bool:
 
 
 async def test_init_containers_run_in_turn_and_a_sidecar_stays(tmp_path: Path) -> None:
-    """Init containers run one after the other, the sidecar beside the main container, and it ends after that."""
+    """The first init container runs to completion. The sidecar runs beside the main container and stops after it."""
     scripts = {
         "first": Behaviour(runs=(ContainerRun(seconds=2),)),
         "main": Behaviour(runs=(ContainerRun(seconds=3),)),
@@ -105,7 +108,7 @@ def _ended_at(pod: Pod, name: str, began: datetime) -> float:
 
 
 async def test_pod_past_its_deadline_is_failed_on_time(tmp_path: Path) -> None:
-    """A pod with an active deadline is stopped when that has passed, not at the next look."""
+    """A pod is stopped when its active deadline expires, not at the next sync."""
     async with world(tmp_path) as outside, outside.running_node():
         began = outside.clock.monotonic()
         await outside.create("web", activeDeadlineSeconds=30)
@@ -116,7 +119,7 @@ async def test_pod_past_its_deadline_is_failed_on_time(tmp_path: Path) -> None:
 
 
 async def test_pod_that_does_not_fit_is_refused_and_can_be_deleted(tmp_path: Path) -> None:
-    """A pod that asks for more than the node has fails with the reason, runs nothing, and goes when deleted."""
+    """A pod that requests more CPU than the node has fails with the reason and runs no container."""
     big = container(resources={"requests": {"cpu": "64"}})
     async with world(tmp_path) as outside, outside.running_node():
         pod = await outside.create("web", containers=[big])
@@ -130,7 +133,7 @@ async def test_pod_that_does_not_fit_is_refused_and_can_be_deleted(tmp_path: Pat
 
 
 async def test_image_that_cannot_be_pulled_is_tried_ever_later(tmp_path: Path) -> None:
-    """A failed pull is told with its cause, and tried again after ten seconds; then the pod starts."""
+    """A failed pull is reported with its cause and retried with a backoff; then the pod starts."""
     broken = ImageBehaviour(pull_error="no such host")
     async with world(tmp_path, images={"example/image:1": broken}) as outside, outside.running_node():
         await outside.create("web")
@@ -149,8 +152,8 @@ def _reason(pod: Pod) -> str:
     return waiting.reason if waiting is not None else ""
 
 
-async def test_trail_tells_the_life_of_a_pod(tmp_path: Path) -> None:
-    """Every decision about a pod can be read in order afterwards."""
+async def test_trail_records_the_life_of_a_pod(tmp_path: Path) -> None:
+    """The trail lists the decisions about the pod in order."""
     async with world(tmp_path) as outside, outside.running_node():
         pod = await outside.create("web")
         await outside.until("web", is_ready, within_seconds=1)

@@ -1,4 +1,4 @@
-"""Nodes that fall silent, come back and are tainted; what becomes of their pods. On virtual time."""
+"""The node lifecycle and taint eviction controllers on virtual time, with silent, returning and tainted nodes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ def ready_status(pod: Pod) -> str:
 
 
 async def test_new_node_is_opened_for_pods_when_it_is_ready(cluster: Fleet) -> None:
-    """The taint of the registration goes; labels of old are added; the node is welcomed."""
+    """The not-ready taint is removed, beta labels are added, and events report the registration and removal."""
     await cluster.add_node("n1", is_ready=False, labels={"kubernetes.io/os": "linux"})
     await asyncio.sleep(1)
     assert await cluster.taints("n1") == {("not-ready", "NoSchedule")}
@@ -51,7 +51,7 @@ async def test_new_node_is_opened_for_pods_when_it_is_ready(cluster: Fleet) -> N
 
 
 async def test_silent_node_is_unknown_tainted_and_loses_its_pods(cluster: Fleet) -> None:
-    """50 s without a lease: Ready is Unknown, pods are not ready, and after five minutes they are deleted."""
+    """After 50 s without a lease, Ready is Unknown and pods are not ready; five minutes later they are deleted."""
     for name in ("n1", "n2", "n3"):
         await cluster.add_node(name)
     await running_pod(cluster, "usual", "n1")
@@ -88,7 +88,7 @@ async def test_silent_node_is_unknown_tainted_and_loses_its_pods(cluster: Fleet)
 
 
 async def test_node_that_comes_back_in_time_keeps_its_pods(cluster: Fleet) -> None:
-    """All taints go and the evictions are cancelled."""
+    """All taints are removed and the pending evictions are cancelled."""
     await cluster.add_node("n1")
     await cluster.add_node("n2")
     await running_pod(cluster, "usual", "n1")
@@ -105,8 +105,8 @@ async def test_node_that_comes_back_in_time_keeps_its_pods(cluster: Fleet) -> No
     assert (await cluster.pod("usual")).metadata.deletion_timestamp is None
 
 
-async def test_nobody_is_evicted_when_all_nodes_are_silent(cluster: Fleet) -> None:
-    """The fault is rather ours; evictions that had begun stop, and begin anew when one node is back."""
+async def test_no_pod_is_evicted_when_all_nodes_are_silent(cluster: Fleet) -> None:
+    """The fault is probably ours: NoExecute taints are removed, and set again when one node is back."""
     await cluster.add_node("n1")
     await cluster.add_node("n2")
     await running_pod(cluster, "usual", "n1")
@@ -126,7 +126,7 @@ async def test_nobody_is_evicted_when_all_nodes_are_silent(cluster: Fleet) -> No
 
 
 async def test_pressures_and_cordons_are_taints_and_those_of_others_stay(cluster: Fleet) -> None:
-    """Each as long as it lasts; they only keep new pods out."""
+    """Each taint lasts as long as its cause; taints of other owners stay."""
     await cluster.add_node("n1")
     await asyncio.sleep(1)
     mine = {"key": "example.com/mine", "effect": "NoSchedule"}
@@ -151,7 +151,7 @@ async def test_pressures_and_cordons_are_taints_and_those_of_others_stay(cluster
 
 
 async def test_taint_of_an_administrator_evicts_by_toleration(cluster: Fleet) -> None:
-    """At once, after its time, or never."""
+    """The toleration decides: eviction at once, after tolerationSeconds, or never."""
     await cluster.add_node("n1")
     away = {"key": "example.com/away", "operator": "Exists", "effect": "NoExecute"}
     await running_pod(cluster, "now", "n1")

@@ -1,4 +1,4 @@
-"""A node whose API server is not there, at its start or later: pods run on, and everything is told afterwards."""
+"""A node whose API server is unreachable, at startup or later: pods keep running, and statuses are sent afterwards."""
 
 import asyncio
 import json
@@ -11,7 +11,10 @@ from whole_node import container, is_ready, status_of, world
 
 
 async def test_static_pod_starts_without_an_api_server_and_is_shown_later(tmp_path: Path) -> None:
-    """The API server may be a static pod itself: nothing waits for it, and it is told at once when it is there."""
+    """The API server may be a static pod itself, so the pod starts without it.
+
+    Its mirror pod is created when the server is reachable.
+    """
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     body = {"metadata": {"name": "web"}, "spec": {"containers": [container()]}}
@@ -27,8 +30,8 @@ async def test_static_pod_starts_without_an_api_server_and_is_shown_later(tmp_pa
             assert [one.id for one in (await outside.sim.pods())[0].containers] == [runs.containers[0].id]
 
 
-async def test_pods_are_looked_after_while_the_api_server_is_away(tmp_path: Path) -> None:
-    """A crash during an outage is repaired at once; what happened is told when the server is back."""
+async def test_pods_are_restarted_while_the_api_server_is_unreachable(tmp_path: Path) -> None:
+    """A container that crashes during the outage is restarted; statuses are sent when the server is back."""
     scripts = {"once": Behaviour(runs=(ContainerRun(seconds=30, exit_code=6),))}
     async with world(tmp_path, scripts=scripts) as outside:
         server = Outage(outside.api)
@@ -49,8 +52,8 @@ async def test_pods_are_looked_after_while_the_api_server_is_away(tmp_path: Path
             assert is_ready(again)
 
 
-async def test_deletion_asked_for_during_an_outage_is_carried_out_after_it(tmp_path: Path) -> None:
-    """The watch goes on where it was cut, and nothing that happened meanwhile is missed."""
+async def test_deletion_during_an_outage_is_executed_after_it(tmp_path: Path) -> None:
+    """The watch resumes after the outage and misses no change."""
     async with world(tmp_path) as outside:
         server = Outage(outside.api)
         async with outside.starting_node(client=server):

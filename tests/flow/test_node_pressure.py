@@ -1,4 +1,4 @@
-"""A whole node that runs short of something: what it shows, whom it lets in, and that it recovers."""
+"""A whole node under resource pressure: its conditions, its admission of pods, and its recovery."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ MIB = 2**20
 
 
 class Machine:
-    """A machine with as much memory and disk left as a test wants. SignalReader."""
+    """A SignalReader with as much memory and disk left as the test sets."""
 
     def __init__(self) -> None:
         self.memory, self.disk = 500 * MIB, 50
@@ -28,7 +28,7 @@ class Machine:
 
 
 async def until_shown(outside: World, kind: str, status: str, *, within_seconds: float) -> str:
-    """Why a condition of the node is so, once it is."""
+    """Wait for a status of a node condition; returns its reason."""
     async with asyncio.timeout(within_seconds):
         while True:
             shown = await outside.api.get(NODES, NODE)
@@ -43,7 +43,7 @@ def is_failed(pod: Pod) -> bool:
 
 
 async def test_node_short_of_memory_refuses_best_effort_pods_until_it_has_recovered(tmp_path: Path) -> None:
-    """Pods with requests still start; five minutes after the last shortage everybody does."""
+    """Pods with memory requests still start; after the five-minute transition period BestEffort pods do, too."""
     machine = Machine()
     async with world(tmp_path) as outside, outside.running_node() as node:
         watch = PressureMonitor(reader=machine, changed=node.health.note_pressures, clock=outside.clock)
@@ -68,7 +68,7 @@ async def test_node_short_of_memory_refuses_best_effort_pods_until_it_has_recove
 
 
 async def test_node_short_of_disk_refuses_every_ordinary_pod(tmp_path: Path) -> None:
-    """Requests do not help there; a critical pod starts all the same."""
+    """Requests make no difference under disk pressure; a critical pod still starts."""
     machine = Machine()
     machine.disk = 9
     async with world(tmp_path) as outside, outside.running_node() as node:

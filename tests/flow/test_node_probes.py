@@ -1,4 +1,4 @@
-"""Probes on a whole node: readiness, liveness, startup, over every kind of door that the simulation has."""
+"""Readiness, liveness and startup probes on a whole node, through every handler that the simulation has."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ DOORS = {"http": HTTP, "exec": {"exec": {"command": ["check"]}}, "grpc": {"grpc"
 
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 async def test_readiness_follows_the_container(tmp_path: Path, door: dict[str, Any]) -> None:
-    """A container that turns unwell is not ready within its thresholds, and ready again when it is well; it runs on."""
+    """An unhealthy container becomes unready within its thresholds, and ready again without a restart."""
     probe = {**door, "periodSeconds": 1, "failureThreshold": 2}
     async with world(tmp_path) as outside, outside.running_node():
         pod = await outside.create("web", containers=[container(readinessProbe=probe)])
@@ -32,7 +32,7 @@ async def test_readiness_follows_the_container(tmp_path: Path, door: dict[str, A
 
 
 async def test_liveness_restarts_the_container_with_its_own_grace(tmp_path: Path) -> None:
-    """A container that fails its liveness probe is stopped within the probe's grace and started again."""
+    """A container that fails its liveness probe is stopped within the probe's grace period and restarted."""
     probe = {**HTTP, "periodSeconds": 1, "failureThreshold": 2, "terminationGracePeriodSeconds": 4}
     async with world(tmp_path, scripts={"main": Behaviour(stop_seconds=60)}) as outside, outside.running_node():
         pod = await outside.create("web", containers=[container(livenessProbe=probe)])
@@ -47,7 +47,7 @@ async def test_liveness_restarts_the_container_with_its_own_grace(tmp_path: Path
 
 
 async def test_startup_probe_holds_back_the_others(tmp_path: Path) -> None:
-    """Until a container has started, neither readiness nor liveness counts; a slow start is no reason to restart."""
+    """Until the startup probe succeeds, readiness and liveness do not count; a slow start causes no restart."""
     probes: dict[str, Any] = {
         "startupProbe": {**HTTP, "periodSeconds": 1, "failureThreshold": 60},
         "livenessProbe": {**HTTP, "periodSeconds": 1, "failureThreshold": 1},
@@ -63,8 +63,7 @@ async def test_startup_probe_holds_back_the_others(tmp_path: Path) -> None:
         assert status_of(ready).restart_count == 0
 
 
-async def test_tcp_probe_finds_who_listens(tmp_path: Path) -> None:
-    """A container that runs can be connected to."""
+async def test_tcp_probe_connects_to_a_running_container(tmp_path: Path) -> None:
     probe = {"tcpSocket": {"port": 80}, "periodSeconds": 1}
     async with world(tmp_path) as outside, outside.running_node():
         await outside.create("web", containers=[container(readinessProbe=probe)])

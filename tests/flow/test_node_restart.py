@@ -1,4 +1,4 @@
-"""A node that ends and comes back finds its pods: nothing is restarted, no condition moves, nothing is lost."""
+"""A restarted agent finds its pods: no container restarts, no condition changes, and no exit or deletion is lost."""
 
 import asyncio
 import json
@@ -30,17 +30,17 @@ def manifest() -> str:
 
 
 async def containers_of(outside: World) -> dict[str, tuple[str, ...]]:
-    """The ids of all containers, by pod."""
+    """The ids of all containers, by pod name."""
     return {pod.name: tuple(one.id for one in pod.containers) for pod in await outside.sim.pods()}
 
 
 def statuses_since(outside: World, name: str, count: int) -> list[tuple[PodCondition, ...]]:
-    """The conditions of every version of a pod after the first few."""
+    """The conditions of each version of a pod from number `count` on."""
     return [pod.status.conditions for pod in outside.versions(name)[count - 1 :]]
 
 
 async def test_restart_of_the_agent_moves_nothing(tmp_path: Path) -> None:
-    """Pods of the API and static ones, with and without probes: the next node changes no container and no status."""
+    """API and static pods, with and without probes, keep their containers and conditions."""
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "static.json").write_text(manifest())
@@ -63,7 +63,7 @@ async def test_restart_of_the_agent_moves_nothing(tmp_path: Path) -> None:
 
 
 async def test_exit_while_no_agent_was_there_is_reported(tmp_path: Path) -> None:
-    """What ended meanwhile is told with its exit code by the next node, and what should run is started again."""
+    """The next agent reports the exit code, and restarts the container if its policy says so."""
     async with world(tmp_path, scripts={"once": Behaviour(runs=(ContainerRun(seconds=10, exit_code=9),))}) as outside:
         async with outside.running_node():
             await outside.create("once", restartPolicy="Never", containers=[container("once")])
@@ -88,7 +88,7 @@ def _restarts(pod: Pod) -> int:
 
 
 async def test_deletion_while_no_agent_was_there_is_carried_out(tmp_path: Path) -> None:
-    """A pod deleted meanwhile is stopped and gone once a node is there; one force-deleted is stopped as an orphan."""
+    """The next agent stops a deleted pod and removes it from the API. A force-deleted pod is stopped as an orphan."""
     async with world(tmp_path) as outside:
         async with outside.running_node():
             for name in ("polite", "forced"):
@@ -105,7 +105,7 @@ async def test_deletion_while_no_agent_was_there_is_carried_out(tmp_path: Path) 
 
 @pytest.mark.parametrize("moment", [0.0, 0.05, 0.31, 0.5, 1.0, 1.5, 2.2, 3.1, 4.0, 5.5])
 async def test_restart_at_any_moment_starts_nothing_twice(tmp_path: Path, moment: float) -> None:
-    """Wherever a start is cut off, the next node goes on from there: one sandbox, one run of each container."""
+    """The next agent continues an interrupted start, so each container runs once."""
     scripts = {
         "init": Behaviour(start_seconds=0.2, runs=(ContainerRun(seconds=1),)),
         "main": Behaviour(start_seconds=0.5, runs=(ContainerRun(seconds=2),)),

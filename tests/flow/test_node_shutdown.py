@@ -1,4 +1,4 @@
-"""A whole node that goes down in good order, with its times."""
+"""Graceful shutdown of a whole node, with its timing."""
 
 import asyncio
 import json
@@ -31,7 +31,10 @@ def is_failed(pod: Pod) -> bool:
 
 
 async def test_ordinary_pods_end_before_critical_ones_each_within_its_part_of_the_grace(tmp_path: Path) -> None:
-    """The ordinary get what the critical leave of the grace; each tells why it ended, and the last word is sent."""
+    """Regular pods get the grace period minus the critical pods' part.
+
+    Each status gives the reason, and the final statuses are sent.
+    """
     scripts = {"quick": Behaviour(stop_seconds=1), "stubborn": STUBBORN, "vital": Behaviour(stop_seconds=3)}
     async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
         for name in ("quick", "stubborn"):
@@ -56,7 +59,7 @@ async def test_ordinary_pods_end_before_critical_ones_each_within_its_part_of_th
 
 
 async def test_node_that_goes_down_is_not_ready_and_takes_no_pods(tmp_path: Path) -> None:
-    """It says so of itself within a period of the heartbeat, and refuses pods in upstream's words."""
+    """The node reports the shutdown within 15 seconds, and rejects new pods with upstream's message."""
     async with world(tmp_path) as outside, outside.running_node() as node:
         await outside.create("old")
         await outside.until("old", is_ready)
@@ -74,7 +77,7 @@ async def test_node_that_goes_down_is_not_ready_and_takes_no_pods(tmp_path: Path
 
 
 async def test_pod_that_succeeded_is_left_alone_and_a_static_pod_ends_for_good(tmp_path: Path) -> None:
-    """A run-once pod stays as it is; a static pod fails like any other, and does not come back while the node is there."""
+    """A succeeded pod keeps its status. A static pod fails and is not restarted during the shutdown."""
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     spec = {"containers": [container("static")]}
@@ -93,7 +96,7 @@ async def test_pod_that_succeeded_is_left_alone_and_a_static_pod_ends_for_good(t
 
 
 async def test_node_without_a_grace_period_leaves_its_pods_running(tmp_path: Path) -> None:
-    """Graceful shutdown is off unless somebody asks for it."""
+    """Graceful shutdown is off by default."""
     async with world(tmp_path) as outside, outside.running_node() as node:
         await outside.create("web")
         await outside.until("web", is_ready)

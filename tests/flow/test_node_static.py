@@ -1,4 +1,4 @@
-"""Static pods of a folder on a whole node: their mirrors, edits, removals, and a node without an API server."""
+"""Static pods of a manifest folder on a whole node: mirror pods, edits, removals, and a node without an API server."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ MIRROR = "web-node-1"
 
 
 def manifest(image: str = "example/image:1", **spec: Any) -> str:
-    """A pod as a person writes it."""
+    """A manifest of a pod as a user would write it."""
     body = {"containers": [container(image=image)], "terminationGracePeriodSeconds": 2, **spec}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": body})
 
@@ -33,12 +33,12 @@ def manifests(tmp_path: Path) -> Path:
 
 
 def running(pods: list[RuntimePod]) -> list[str]:
-    """The images that run."""
+    """The images of the running containers."""
     return [one.image for pod in pods for one in pod.containers if one.state is ContainerState.RUNNING]
 
 
 async def test_static_pod_is_shown_edited_and_removed(tmp_path: Path, manifests: Path) -> None:
-    """A manifest becomes a ready mirror, an edit another one, and removing the file removes it, all within a second."""
+    """Each step reaches the mirror pod within a second. An edit creates a new mirror pod."""
     path = manifests / "web.json"
     async with world(tmp_path) as outside, outside.running_node(manifests=(manifests,)):
         path.write_text(manifest())
@@ -56,7 +56,7 @@ async def test_static_pod_is_shown_edited_and_removed(tmp_path: Path, manifests:
 
 
 async def test_edited_static_pod_starts_only_when_the_former_has_ended(tmp_path: Path, manifests: Path) -> None:
-    """Static pods of one name take turns: never do two of them run at once, however slowly the first one ends."""
+    """Static pods of the same name never run at the same time, however slowly the first one terminates."""
     path = manifests / "web.json"
     async with (
         world(tmp_path, scripts={"main": Behaviour(stop_seconds=5)}) as outside,
@@ -77,7 +77,7 @@ def _image(pod: Pod) -> str:
 
 
 async def test_manifest_that_comes_back_while_its_pod_ends_starts_anew(tmp_path: Path, manifests: Path) -> None:
-    """The same manifest is the same UID: taken away and put back, the pod ends first and then runs again."""
+    """The same manifest has the same UID: removed and restored, the pod first terminates and then runs again."""
     path = manifests / "web.json"
     async with (
         world(tmp_path, scripts={"main": Behaviour(stop_seconds=3)}) as outside,
@@ -99,7 +99,7 @@ async def test_manifest_that_comes_back_while_its_pod_ends_starts_anew(tmp_path:
 
 
 async def test_edited_static_pod_does_not_inherit_the_end_of_the_former(tmp_path: Path, manifests: Path) -> None:
-    """A pod that ran once and succeeded, edited, runs again: what its old mirror shows is not about it."""
+    """A succeeded static pod runs again after an edit, although its old mirror pod shows it as finished."""
     path = manifests / "web.json"
     once = [container("once")]
     async with (
@@ -113,8 +113,8 @@ async def test_edited_static_pod_does_not_inherit_the_end_of_the_former(tmp_path
         assert (second.status.phase, second.metadata.uid != first.metadata.uid) == ("Running", True)
 
 
-async def test_broken_edit_keeps_the_pod_and_is_told(tmp_path: Path, manifests: Path) -> None:
-    """A manifest that stops making sense leaves its pod running; the node's events and condition say which file."""
+async def test_broken_edit_keeps_the_pod_and_is_reported(tmp_path: Path, manifests: Path) -> None:
+    """The pod keeps running; an event and a condition of the node name the file."""
     path = manifests / "web.json"
     async with world(tmp_path) as outside, outside.running_node(manifests=(manifests,)) as node:
         path.write_text(manifest())
@@ -128,7 +128,7 @@ async def test_broken_edit_keeps_the_pod_and_is_told(tmp_path: Path, manifests: 
 
 
 async def test_mirror_deleted_by_a_user_comes_back(tmp_path: Path, manifests: Path) -> None:
-    """The pod runs on, untouched, and is shown again at once."""
+    """The pod keeps running, and a new mirror pod is created within a second."""
     (manifests / "web.json").write_text(manifest())
     async with world(tmp_path) as outside, outside.running_node(manifests=(manifests,)):
         first = await outside.until(MIRROR, is_ready, within_seconds=1)
@@ -143,7 +143,7 @@ async def test_mirror_deleted_by_a_user_comes_back(tmp_path: Path, manifests: Pa
 
 
 async def test_node_on_its_own_runs_static_pods(tmp_path: Path, manifests: Path) -> None:
-    """Without an API server static pods run and end, and their statuses are known to the node."""
+    """Without an API server static pods start and stop, and the status manager has their statuses."""
     path = manifests / "web.json"
     path.write_text(manifest())
     outside = World(None, tmp_path, SimRuntime(clock=VirtualClock()), SimImages())
@@ -160,7 +160,7 @@ async def test_node_on_its_own_runs_static_pods(tmp_path: Path, manifests: Path)
 
 
 async def test_node_with_nothing_to_run_does_not_start(tmp_path: Path) -> None:
-    """A node without any source would end everything that runs, so there is no such node."""
+    """A node without any pod source would stop all running pods, so it refuses to start."""
     outside = World(None, tmp_path, SimRuntime(clock=VirtualClock()), SimImages())
     with pytest.raises(CannotStart, match="there is nothing to run"):
         async with outside.running_node():

@@ -1,4 +1,4 @@
-"""Volumes and environment of pods on a whole node: from objects in the API to files and variables of containers."""
+"""Volumes and environment variables of pods on a whole node, from API objects to files and variables of containers."""
 
 import asyncio
 from pathlib import Path
@@ -18,7 +18,7 @@ MOUNT: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": "/etc/setti
 
 
 class WatchedRuntime(SimRuntime):
-    """Keeps the requests for containers."""
+    """A runtime that records the requests to create containers."""
 
     def __init__(self) -> None:
         super().__init__(clock=VirtualClock())
@@ -30,18 +30,21 @@ class WatchedRuntime(SimRuntime):
 
 
 async def put_settings(outside: World, value: str) -> None:
-    """A config map, new or changed."""
+    """Creates the config map."""
     body: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
     await outside.api.create(CONFIG_MAPS, {**body, "data": {"key": value}}, namespace=NAMESPACE)
 
 
 def file_of(outside: World, pod: Pod) -> Path:
-    """Where the key of the config map is on disk."""
+    """The path of the config map's key on disk."""
     return outside.folder / "node/pods" / pod.metadata.uid / "volumes/kubernetes.io~configmap/v/key"
 
 
 async def test_pod_starts_when_its_config_map_appears_and_follows_it(tmp_path: Path) -> None:
-    """A missing config map is told as an event; once there, the pod starts at once, and changes reach the file."""
+    """A FailedMount event reports the missing config map.
+
+    The pod starts within a second of its creation, and updates reach the file.
+    """
     async with world(tmp_path) as outside, outside.running_node():
         pod = await outside.create("web", volumes=[VOLUME], containers=[container(**MOUNT)])
         await asyncio.sleep(5)
@@ -58,8 +61,7 @@ async def test_pod_starts_when_its_config_map_appears_and_follows_it(tmp_path: P
         assert not path.exists()
 
 
-async def test_config_map_that_goes_with_its_pod_is_not_missed(tmp_path: Path) -> None:
-    """Whoever deletes both at once is not told that the volume of an ending pod cannot be made."""
+async def test_config_map_deleted_with_its_pod_causes_no_failed_mount(tmp_path: Path) -> None:
     scripts = {"slow": Behaviour(stop_seconds=5)}
     async with world(tmp_path, scripts=scripts) as outside, outside.running_node():
         await put_settings(outside, "one")
@@ -72,7 +74,7 @@ async def test_config_map_that_goes_with_its_pod_is_not_missed(tmp_path: Path) -
 
 
 async def test_container_starts_when_the_config_map_of_its_environment_appears(tmp_path: Path) -> None:
-    """It waits with the reason shown, and not for the next sync; the other container has long been running."""
+    """It waits with CreateContainerConfigError and starts within a second, without waiting for the next sync."""
     env = [{"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "key"}}}]
     async with world(tmp_path) as outside, outside.running_node():
         await outside.create("web", containers=[container(env=env), container("other")])
@@ -85,7 +87,10 @@ async def test_container_starts_when_the_config_map_of_its_environment_appears(t
 
 
 async def test_container_gets_its_environment_and_mounts(tmp_path: Path) -> None:
-    """Variables come from the pod, from objects and from services; mounts lead to the pod's folder."""
+    """Variables come from the pod, a config map and a service.
+
+    Mounts include the hosts file and the termination log.
+    """
     env = [
         {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "key"}}},
@@ -117,8 +122,8 @@ async def test_container_gets_its_environment_and_mounts(tmp_path: Path) -> None
         }
 
 
-async def test_missing_key_is_told_as_the_reason_of_waiting(tmp_path: Path) -> None:
-    """A container whose variable cannot be had waits with CreateContainerConfigError, and starts when it can."""
+async def test_missing_config_map_is_reported_as_the_waiting_reason(tmp_path: Path) -> None:
+    """The container waits with CreateContainerConfigError, and starts once the config map exists."""
     env = [{"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "key"}}}]
     async with world(tmp_path) as outside, outside.running_node():
         await outside.create("web", containers=[container(env=env)])

@@ -1,4 +1,4 @@
-"""The page of a whole node on virtual time: what a browser has is what is there, through every change."""
+"""The web page of a whole node on virtual time: a browser that applies all changes shows the current state."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,12 +22,12 @@ from web_rig import told
 from whole_node import NAMESPACE, World, container, is_ready, world
 
 SCRIPTS = {"crash": Behaviour(runs=(ContainerRun(seconds=1, exit_code=3),))}
-# Longer than the pace of the feed, shorter than the time after which it looks without a hint.
+# Longer than the feed's interval, shorter than its interval for refreshing without a hint.
 A_MOMENT = 2.0
 
 
 class Looking:
-    """A browser: it has what it was told, and applies what changed."""
+    """A browser: holds the first state it received, and applies the changes."""
 
     def __init__(self, node: Node, feed: PageFeed, everything: bytes, changes: Subscription[bytes]) -> None:
         self.node, self.feed, self._changes = node, feed, changes
@@ -36,7 +36,7 @@ class Looking:
         self.counts: dict[str, Any] = first["counts"]
 
     async def catch_up(self) -> None:
-        """Wait a moment and take what came."""
+        """Wait a moment and apply the received changes."""
         await asyncio.sleep(A_MOMENT)
         while len(self._changes):
             _, change = told(await self._changes.next())
@@ -47,14 +47,14 @@ class Looking:
             self.counts = change.get("counts", self.counts)
 
     def has_everything(self) -> bool:
-        """Whether this is what a browser that comes now would get."""
+        """Whether a browser that connects now would get the same state."""
         _, now = told(self.feed.everything())
         return self.rows == {row["key"]: row for row in now["pods"]} and self.counts == now["counts"]
 
 
 @asynccontextmanager
 async def looking(around: World) -> AsyncIterator[Looking]:
-    """A node, and a browser that looks at its page."""
+    """A node, and a browser connected to its page."""
     async with around.running_node() as node:
         tables = ApiTables(client=around.api, clock=around.clock)
         problems = node.sources.problems.all
@@ -69,7 +69,7 @@ async def looking(around: World) -> AsyncIterator[Looking]:
 
 
 async def test_browser_follows_the_life_of_a_pod(tmp_path: Path) -> None:
-    """It comes, runs and goes; the counts at the stations with it."""
+    """The row appears, shows Running and is removed; the counts change with it."""
     async with world(tmp_path) as around, looking(around) as browser:
         assert browser.rows == {}
         await around.create("web")
@@ -88,8 +88,8 @@ async def test_browser_follows_the_life_of_a_pod(tmp_path: Path) -> None:
         assert browser.has_everything()
 
 
-async def test_browser_sees_who_needs_help_and_who_waits_elsewhere(tmp_path: Path) -> None:
-    """A crash is bad news at once; a pod without a node is in the table and at no station."""
+async def test_browser_shows_crashing_and_unscheduled_pods(tmp_path: Path) -> None:
+    """A pod without a node has a row but does not count as desired. The explanation names the blocking step."""
     async with world(tmp_path, scripts=SCRIPTS) as around, looking(around) as browser:
         await around.create("crash", containers=[container("crash")])
         await around.until("crash", lambda seen: any(one.restart_count for one in seen.status.container_statuses))
@@ -115,8 +115,7 @@ async def test_browser_sees_who_needs_help_and_who_waits_elsewhere(tmp_path: Pat
         assert await explained.explain(NAMESPACE, "nobody") is None
 
 
-async def test_pods_are_measured_while_somebody_looks(tmp_path: Path) -> None:
-    """From the second reading on there is a picture; nobody looks, nothing is measured."""
+async def test_pod_usage_is_not_measured_until_wanted(tmp_path: Path) -> None:
     async with world(tmp_path) as around, looking(around) as browser:
         await around.create("web")
         await around.until("web", is_ready)

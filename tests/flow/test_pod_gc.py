@@ -1,4 +1,4 @@
-"""Pods that nobody else would delete are collected, on virtual time."""
+"""Pod garbage collection on virtual time."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from pykubelet.testing.local_api import local_api
 
 
 async def test_pods_of_a_node_that_is_gone_are_deleted_after_a_while(tmp_path: Path) -> None:
-    """The last that is seen of them: failed, and why."""
+    """Before its deletion the pod gets phase Failed and a DisruptionTarget condition."""
     seen: list[Pod] = []
     async with local_api(tmp_path) as api, fleet(api.client) as cluster:
         await cluster.add_node("n1")
@@ -39,7 +39,7 @@ async def test_pods_of_a_node_that_is_gone_are_deleted_after_a_while(tmp_path: P
 
 
 async def test_too_many_finished_pods_are_thinned_out_oldest_and_evicted_first(tmp_path: Path) -> None:
-    """Down to the threshold; those that run do not count."""
+    """Finished pods are deleted down to the threshold; running pods do not count."""
     async with local_api(tmp_path) as api, fleet(api.client, terminated_threshold=2) as cluster:
         await cluster.add_node("n1")
         for name, phase, reason in (
@@ -57,7 +57,7 @@ async def test_too_many_finished_pods_are_thinned_out_oldest_and_evicted_first(t
 
 
 async def test_terminating_pods_that_no_kubelet_ends_are_deleted(tmp_path: Path) -> None:
-    """Those without a node, and those on a node declared out of service; not those of a node that is ready."""
+    """They have no node, or their node is out of service and not ready. Pods of a ready node stay."""
     async with local_api(tmp_path) as api, fleet(api.client) as cluster:
         await cluster.add_node("good")
         await cluster.add_node("dead", is_ready=False)

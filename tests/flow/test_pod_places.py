@@ -1,4 +1,4 @@
-"""What of a pod's files counts as its local storage."""
+"""Files that count as the local storage of a pod."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ LIMITED: dict[str, Any] = {"resources": {"limits": {"ephemeral-storage": "1Mi"}}
 
 @pytest.mark.parametrize("file", ["etc-hosts", "containers/main/0"])
 async def test_files_that_containers_may_write_are_counted(tmp_path: Path, file: str) -> None:
-    """The hosts file and that for last words are mounted into the container: who fills them is evicted for it."""
+    """The hosts file and the termination log are mounted into the container, so a pod that fills them is evicted."""
     async with world(tmp_path) as outside, outside.running_node():
         made = await outside.create("web", containers=[{**container(), **LIMITED}])
         await outside.until("web", is_ready)

@@ -1,4 +1,4 @@
-"""Pods find their nodes, on several nodes and virtual time."""
+"""The scheduler on several nodes and virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,8 +29,8 @@ def is_refused(pod: Pod) -> bool:
     return found is not None and found.status == "False"
 
 
-async def test_pods_are_spread_over_nodes_and_told(cluster: Fleet) -> None:
-    """Each goes where most is left; the condition and the event say so."""
+async def test_pods_are_spread_over_nodes_with_events(cluster: Fleet) -> None:
+    """Each pod goes to the least allocated node; a condition and an event report the binding."""
     for name in ("n1", "n2", "n3"):
         await cluster.add_node(name)
     for number in range(6):
@@ -46,8 +46,8 @@ async def test_pods_are_spread_over_nodes_and_told(cluster: Fleet) -> None:
     assert told in await cluster.events("p0")
 
 
-async def test_pod_that_fits_nowhere_is_told_why_and_bound_when_room_is_made(cluster: Fleet) -> None:
-    """Reasons are counted by node; a pod that goes makes room, after the backoff."""
+async def test_unschedulable_pod_gets_the_reasons_and_is_bound_when_room_is_made(cluster: Fleet) -> None:
+    """The message counts nodes by reason. After another pod's deletion and the backoff the pod is bound."""
     await cluster.add_node("small", cpu="1")
     await cluster.add_node("cordoned")
     await cluster.change_node("cordoned", spec={"unschedulable": True})
@@ -69,7 +69,7 @@ async def test_pod_that_fits_nowhere_is_told_why_and_bound_when_room_is_made(clu
 
 
 async def test_pod_waits_for_its_gates_for_a_node_and_for_its_own_scheduler(cluster: Fleet) -> None:
-    """No node, then one that is not ready, then one that is; others' pods are left alone."""
+    """It waits without a node, and while the only node is not ready. Pods of other schedulers are ignored."""
     await cluster.add_pod("early")
     pod = await cluster.until_pod("early", is_refused)
     found = scheduled(pod)
@@ -95,7 +95,7 @@ async def test_pod_waits_for_its_gates_for_a_node_and_for_its_own_scheduler(clus
 
 
 async def test_room_is_never_given_twice_when_many_pods_come_at_once(cluster: Fleet) -> None:
-    """Pods count from the decision on, before the binding is seen."""
+    """Pods count from the scheduling decision on, before the watch shows the binding."""
     for number in range(4):
         await cluster.add_node(f"n{number}", cpu="1")
     for number in range(12):
@@ -106,7 +106,7 @@ async def test_room_is_never_given_twice_when_many_pods_come_at_once(cluster: Fl
 
 
 async def test_highest_priority_goes_first_when_room_is_made(cluster: Fleet) -> None:
-    """Whatever came before; the loser goes on waiting."""
+    """A later pod of higher priority is bound first; the older pod keeps waiting."""
     await cluster.add_node("n1", cpu="1")
     await cluster.until_placed((await cluster.add_pod("holder", cpu="1")).metadata.name)
     await cluster.add_pod("old", cpu="1")
@@ -124,7 +124,7 @@ async def test_highest_priority_goes_first_when_room_is_made(cluster: Fleet) -> 
 
 
 async def test_affinities_and_spread_place_pods_over_zones(cluster: Fleet) -> None:
-    """Replicas one per zone, the companion beside one of them, the loner where none is."""
+    """Replicas go to different zones, an affine pod to one of these, an anti-affine pod to a zone without replicas."""
     for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("c1", "c")):
         await cluster.add_node(name, labels={"zone": zone})
     web = {"matchLabels": {"app": "web"}}

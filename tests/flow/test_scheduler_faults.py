@@ -1,4 +1,4 @@
-"""The scheduler and the node controllers succeed whatever single request fails."""
+"""The scheduler and the node controllers succeed whichever single request fails."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from pykubelet.testing.local_api import LocalApi, local_api
 
 
 async def _play(api: LocalApi, through: FaultyClient) -> dict[str, str]:
-    """Two small nodes, three pods, one of which finds room only when another goes; then a node falls silent."""
+    """Two small nodes and three pods, of which one fits only after another is deleted; then one node falls silent."""
     async with fleet(api.client, through=through) as cluster:
         await cluster.add_node("n1", cpu="1")
         await cluster.add_node("n2", cpu="1")
@@ -44,8 +44,8 @@ async def _expect_evicted(cluster: Fleet, names: list[str]) -> None:
 
 @pytest.mark.parametrize("fault", [*CALL_FAULTS, *WATCH_FAULTS], ids=lambda fault: fault.name.lower())
 async def test_pods_are_placed_and_evicted_with_one_fault_anywhere(tmp_path: Path, fault: Fault) -> None:
-    """Every other place of the fault in turn; each node ends with one pod, as it has room for."""
-    # Most events of watches are leases, which are all alike.
+    """The fault hits every second call, or every seventh watch event; in the end each node has one pod."""
+    # Most watch events are of leases, which are all alike.
     at, step = 0, 7 if fault in WATCH_FAULTS else 2
     while True:
         folder = tmp_path / str(at)

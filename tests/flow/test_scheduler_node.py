@@ -1,4 +1,4 @@
-"""A whole cluster in one process: a pod without a node becomes ready, and a node that leaves is noticed."""
+"""A cluster in one process: an unscheduled pod becomes ready, and a stopped node is detected."""
 
 import asyncio
 from pathlib import Path
@@ -9,7 +9,7 @@ from whole_node import NODE, container, is_ready, world
 
 
 async def test_pod_without_a_node_becomes_ready(tmp_path: Path) -> None:
-    """The node registers with its taint, loses it when it is ready, gets the pod and runs it."""
+    """The node registers with a taint and loses it when ready; then pods are scheduled to it and run."""
     async with world(tmp_path) as made, controllers(made.api, made.clock):
         early = await made.create("early", nodeName="")
         assert early.spec.node_name == ""
@@ -32,7 +32,7 @@ async def test_pod_without_a_node_becomes_ready(tmp_path: Path) -> None:
 
 
 async def test_node_that_stops_is_unknown_and_ready_again_when_it_returns(tmp_path: Path) -> None:
-    """The only node there is: its pods stay, not ready meanwhile."""
+    """It is the only node, so its pods are not evicted, only not ready meanwhile."""
     async with world(tmp_path) as made, controllers(made.api, made.clock):
         await made.create("web", nodeName="")
         async with made.running_node():

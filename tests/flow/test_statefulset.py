@@ -1,4 +1,4 @@
-"""StatefulSets from end to end: the controller, the real API, pods that become ready or do not."""
+"""StatefulSets end to end: the controller, the real API, and pods that become ready or do not."""
 
 import asyncio
 from pathlib import Path
@@ -28,8 +28,8 @@ async def delete_pod(world: Cluster, name: str) -> None:
     await world.client.delete(PODS, name, namespace=NAMESPACE)
 
 
-async def test_pods_come_one_after_the_other_and_are_who_they_are(tmp_path: Path) -> None:
-    """Each once the one before is ready; name, labels, host name and claims go by their number."""
+async def test_pods_are_created_in_order_with_their_identity(tmp_path: Path) -> None:
+    """Each pod is created when the one before is ready. Name, labels, host name and claims follow from the ordinal."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=3, volumeClaimTemplates=CLAIMS)
         await world.until_rolled_out()
@@ -58,7 +58,7 @@ async def test_pods_come_one_after_the_other_and_are_who_they_are(tmp_path: Path
 
 
 async def test_parallel_set_starts_and_ends_all_at_once(tmp_path: Path) -> None:
-    """It waits for none; an update still goes one by one."""
+    """All pods are created and deleted together; an update still replaces them one by one."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=3, podManagementPolicy="Parallel")
         await world.until_rolled_out()
@@ -75,7 +75,7 @@ async def test_parallel_set_starts_and_ends_all_at_once(tmp_path: Path) -> None:
 
 
 async def test_pod_that_does_not_become_ready_holds_up_the_others(tmp_path: Path) -> None:
-    """Also when the template has been put right: somebody has to delete the pod."""
+    """Even a corrected template does not replace the broken pod: it must be deleted by hand."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=3, image=BROKEN)
         await asyncio.sleep(60)
@@ -89,7 +89,7 @@ async def test_pod_that_does_not_become_ready_holds_up_the_others(tmp_path: Path
 
 
 async def test_update_stops_at_a_broken_version(tmp_path: Path) -> None:
-    """The last pod is replaced, and no other until that one is ready."""
+    """The last pod is replaced, and no other until it is ready."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=3)
         await world.until_rolled_out()
@@ -108,7 +108,10 @@ async def test_update_stops_at_a_broken_version(tmp_path: Path) -> None:
 
 
 async def test_partition_leaves_the_first_pods_at_their_version(tmp_path: Path) -> None:
-    """Even when they have to be made again; without the partition they follow."""
+    """Pods below the partition keep their version even when recreated.
+
+    They are updated when the partition is removed.
+    """
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=4, updateStrategy=partition(2))
         await world.until_rolled_out()
@@ -128,7 +131,7 @@ async def test_partition_leaves_the_first_pods_at_their_version(tmp_path: Path) 
 
 
 async def test_set_grows_at_the_end_and_shrinks_from_there(tmp_path: Path) -> None:
-    """The last pod goes first, and each only once the one before has gone; claims stay."""
+    """Scaling down deletes the last pod first and waits until it is gone; claims stay."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=1, volumeClaimTemplates=CLAIMS)
         await world.until_rolled_out()
@@ -143,7 +146,7 @@ async def test_set_grows_at_the_end_and_shrinks_from_there(tmp_path: Path) -> No
 
 
 async def test_set_that_updates_on_deletion_waits_for_it(tmp_path: Path) -> None:
-    """Pods that nobody deletes stay as they are."""
+    """With OnDelete, only deleted pods are replaced by the new version."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=2, updateStrategy={"type": "OnDelete"})
         await asyncio.sleep(10)
@@ -156,7 +159,7 @@ async def test_set_that_updates_on_deletion_waits_for_it(tmp_path: Path) -> None
 
 
 async def test_pod_has_to_be_available_before_the_next_one(tmp_path: Path) -> None:
-    """Ready for minReadySeconds, and no longer than that."""
+    """The next pod is created as soon as the one before was ready for minReadySeconds."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=2, minReadySeconds=20)
         await asyncio.sleep(15)
@@ -170,7 +173,7 @@ async def test_pod_has_to_be_available_before_the_next_one(tmp_path: Path) -> No
 
 
 async def test_numbers_start_where_the_set_says(tmp_path: Path) -> None:
-    """A start that moves on makes new pods and then ends the old ones."""
+    """When `ordinals.start` rises, new pods are created and those below it deleted."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=2, ordinals={"start": 3})
         await world.until_rolled_out()
@@ -182,7 +185,6 @@ async def test_numbers_start_where_the_set_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 async def test_pod_that_has_ended_is_made_anew(tmp_path: Path, phase: str) -> None:
-    """However it ended."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=2)
         await world.until_rolled_out()
@@ -193,7 +195,7 @@ async def test_pod_that_has_ended_is_made_anew(tmp_path: Path, phase: str) -> No
 
 
 async def test_history_is_kept_up_to_its_limit(tmp_path: Path) -> None:
-    """Numbers go on; an old version that comes back is the newest."""
+    """Revision numbers keep rising; rolling back makes the old revision the newest."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=1, revisionHistoryLimit=1)
         for image in ("two", "three"):
@@ -208,8 +210,8 @@ async def test_history_is_kept_up_to_its_limit(tmp_path: Path) -> None:
         assert await world.images() == {"web-0": "two"}
 
 
-async def test_claims_go_with_pods_or_set_if_that_is_asked_for(tmp_path: Path) -> None:
-    """By being owned by them, so the garbage collector does it."""
+async def test_claims_are_owned_by_set_or_pod_under_a_delete_retention_policy(tmp_path: Path) -> None:
+    """Owner references let the garbage collector delete the claims."""
     policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=2, volumeClaimTemplates=CLAIMS, persistentVolumeClaimRetentionPolicy=policy)
@@ -220,7 +222,7 @@ async def test_claims_go_with_pods_or_set_if_that_is_asked_for(tmp_path: Path) -
         await world.until_rolled_out()
         owners = [[one.kind for one in claim.metadata.owner_references] for claim in (await world.claims()).values()]
         assert owners == [["StatefulSet"], ["Pod"]]
-        # The pod's claim is still there: a new pod must not start with what is about to be deleted.
+        # The old pod's claim still exists: a new pod must not start with a claim that is about to be deleted.
         await world.patch(STS, {"replicas": 2})
         await asyncio.sleep(10)
         assert sorted(await world.pods()) == ["web-0"]
@@ -230,7 +232,7 @@ async def test_claims_go_with_pods_or_set_if_that_is_asked_for(tmp_path: Path) -
 
 
 async def test_claim_that_is_lost_before_its_pod_starts_is_made_again(tmp_path: Path) -> None:
-    """A pod that waits for it would wait for ever."""
+    """A pod that waits for the claim would otherwise wait forever."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=1, volumeClaimTemplates=CLAIMS)
         await asyncio.sleep(0.1)
@@ -240,8 +242,8 @@ async def test_claim_that_is_lost_before_its_pod_starts_is_made_again(tmp_path: 
         assert sorted(await world.claims()) == ["data-web-0"]
 
 
-async def test_orphan_is_adopted_and_a_stranger_released(tmp_path: Path) -> None:
-    """By labels and name; what an orphan lacks of its identity it gets."""
+async def test_orphan_is_adopted_and_a_relabelled_pod_released(tmp_path: Path) -> None:
+    """Labels and the name decide. An adopted pod with an unwanted ordinal is deleted."""
     labels = {"app": "web"}
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=1)
@@ -252,7 +254,7 @@ async def test_orphan_is_adopted_and_a_stranger_released(tmp_path: Path) -> None
         spec = (await world.pods())["web-0"].spec
         orphan = Pod(metadata=ObjectMeta(name="web-7", labels=labels), spec=spec)
         await world.client.create(PODS, orphan, namespace=NAMESPACE)
-        # A number that the set does not want: adopted, and so ended.
+        # The set does not want this ordinal, so it adopts the pod and deletes it.
         await asyncio.sleep(10)
         assert sorted(await world.pods()) == ["web-0", "web-1"]
         body = {"metadata": {"labels": {"app": "other"}}}
@@ -266,7 +268,7 @@ async def _has_pod(world: Cluster, name: str) -> bool:
 
 
 async def test_set_made_again_waits_for_the_pods_of_its_namesake(tmp_path: Path) -> None:
-    """Names are free once the garbage collector has done its work; nothing needs to be done by hand."""
+    """The new set waits until the garbage collector has deleted the old set's pods, then creates its own."""
     async with cluster(tmp_path) as world, world.controllers():
         await world.create_set(replicas=2)
         await world.until_rolled_out()

@@ -1,4 +1,4 @@
-"""A day of a busy node on the store: leases, events and status patches leave the file as small as it was."""
+"""A day of a busy node on the store: leases, events and status patches do not make the file grow."""
 
 import asyncio
 from pathlib import Path
@@ -16,7 +16,7 @@ STATUS = "s" * 5000
 
 
 async def minute(store: DurableStore, number: int) -> None:
-    """Six renewals of the lease, three events, three pods and sometimes the node with a new status."""
+    """Writes a minute's load: six lease renewals, three events, three pod statuses, sometimes a node status."""
     writes = [put(store, NODE_LEASE, f"{number}-{turn}") for turn in range(6)]
     writes += [put(store, key_of(f"e{number}-{turn}", collection="events"), "x" * 800) for turn in range(3)]
     writes += [
@@ -34,7 +34,7 @@ def size_of(folder: Path) -> int:
 
 
 async def test_day_of_a_node_leaves_file_and_memory_bounded(tmp_path: Path) -> None:
-    """The size after a day is that after two hours, and a restart finds only what is needed."""
+    """The size after a day is that after two hours, and a restart loads only current objects."""
     path = tmp_path / "state.db"
     sizes: list[int] = []
     async with open_store(path, clock=VirtualClock()) as store:
@@ -46,7 +46,7 @@ async def test_day_of_a_node_leaves_file_and_memory_bounded(tmp_path: Path) -> N
     assert last > MINUTES * 12
     assert max(sizes) <= max(sizes[:120]) * 1.1
     assert max(sizes) < 10_000_000
-    # The file alone, the log being gone: 30 pods and a node of 5 kB, 180 events of 1 kB, 5 minutes of history.
+    # The file without its log: 30 pods and a node of 5 kB, 180 events of 1 kB, 5 minutes of history.
     assert path.stat().st_size < 1_500_000
     async with open_store(path, clock=VirtualClock()) as store:
         assert store.revision == last
@@ -54,7 +54,7 @@ async def test_day_of_a_node_leaves_file_and_memory_bounded(tmp_path: Path) -> N
 
 
 async def test_burst_is_given_back_to_the_disk(tmp_path: Path) -> None:
-    """Many large objects come and go; when they are forgotten, so is their space."""
+    """After many large objects are deleted and compacted, the file shrinks again."""
     path = tmp_path / "state.db"
     async with open_store(path, clock=VirtualClock(), settings=StoreSettings(history_bytes=2**30)) as store:
         keys = [key_of(str(number)) for number in range(400)]

@@ -1,4 +1,4 @@
-"""Pods that are stuck on a whole node: the blocking step is named, and what would unblock it."""
+"""Pods that are stuck on a whole node: the explanation names the blocking step and what would unblock it."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ HOOK = {"exec": {"command": ["hook"]}}
 
 
 class Stuck(NamedTuple):
-    """A pod that is stuck: what it is like, at which step, and words of what is said and what is advised."""
+    """A stuck pod's spec, its blocking step, and words of the explanation and the advice."""
 
     spec: dict[str, Any]
     step: str
@@ -46,7 +46,7 @@ def of(name: str = "main", **fields: Any) -> dict[str, Any]:
 
 
 def reference(kind: str) -> list[Document]:
-    """An environment from an object that is not there."""
+    """A variable that references an object that does not exist."""
     return [{"name": "KEY", "valueFrom": {kind: {"name": "settings", "key": "key"}}}]
 
 
@@ -107,7 +107,7 @@ STARTING = {
 
 
 def asked(node: Node, name: str = "web") -> Document:
-    """What the node answers."""
+    """The node's explanation of a pod."""
     found = node.explainer().explain(NAMESPACE, name)
     assert found is not None
     return found
@@ -115,7 +115,7 @@ def asked(node: Node, name: str = "web") -> Document:
 
 @pytest.mark.parametrize("stuck", STARTING.values(), ids=STARTING)
 async def test_blocking_step_of_a_pod_that_starts_is_named(tmp_path: Path, stuck: Stuck) -> None:
-    """Whatever keeps it from being ready is said in the headline, with what would unblock it."""
+    """The explanation says why the pod is not ready and what would unblock it."""
     async with world(tmp_path, scripts=SCRIPTS, images=IMAGES) as outside, outside.running_node() as node:
         await outside.create("web", **stuck.spec)
         await asyncio.sleep(15)
@@ -133,7 +133,7 @@ DELETED = {
 
 @pytest.mark.parametrize("stuck", DELETED.values(), ids=DELETED)
 async def test_blocking_step_of_a_pod_that_ends_is_named(tmp_path: Path, stuck: Stuck) -> None:
-    """A pod that does not go says which container, and how long it may still take."""
+    """The explanation of a terminating pod gives the cause and the advice."""
     async with world(tmp_path, scripts=SCRIPTS) as outside, outside.running_node() as node:
         await outside.create("web", terminationGracePeriodSeconds=25, **stuck.spec)
         await outside.until("web", is_ready)
@@ -146,7 +146,7 @@ async def test_blocking_step_of_a_pod_that_ends_is_named(tmp_path: Path, stuck: 
 
 
 async def test_runtime_that_does_not_kill_is_named_after_the_grace(tmp_path: Path) -> None:
-    """As long as there is grace the container is to blame, then the runtime."""
+    """The container is the blocking step during the grace period, then the runtime is."""
     async with world(tmp_path, scripts=SCRIPTS) as outside, outside.running_node() as node:
         await outside.create("web", terminationGracePeriodSeconds=5, **of("late"))
         await outside.until("web", is_ready)
@@ -156,7 +156,7 @@ async def test_runtime_that_does_not_kill_is_named_after_the_grace(tmp_path: Pat
 
 
 async def test_finalizer_is_named_when_nothing_runs_any_more(tmp_path: Path) -> None:
-    """A pod that has ended on its node stays in the API as long as somebody's finalizer is on it."""
+    """A pod without running containers stays in the API while it has a finalizer."""
     async with world(tmp_path) as outside, outside.running_node() as node:
         await outside.create("web")
         await outside.until("web", is_ready)
@@ -170,7 +170,7 @@ async def test_finalizer_is_named_when_nothing_runs_any_more(tmp_path: Path) -> 
 
 
 def manifest(image: str = "example/image:1", name: str = "deaf") -> str:
-    """A static pod."""
+    """The manifest of a static pod with one container."""
     spec = {"containers": [container(name, image=image)], "terminationGracePeriodSeconds": 30}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
 
@@ -187,7 +187,7 @@ class Manifests:
 
 
 async def test_static_pod_waits_for_the_former_of_its_name(tmp_path: Path) -> None:
-    """The edited pod says that it waits for the one before, and what that one waits for; so does a removed one."""
+    """The edited pod waits for the former pod, whose blocking container is named; a removed pod waits for its stop."""
     async with world(tmp_path, scripts=SCRIPTS) as outside:
         manifests = Manifests(outside)
         manifests.write("a.json", manifest())
@@ -204,7 +204,7 @@ async def test_static_pod_waits_for_the_former_of_its_name(tmp_path: Path) -> No
 
 
 async def test_broken_manifest_and_lost_duplicate_are_named(tmp_path: Path) -> None:
-    """The pod runs as last understood, the file and what is wrong with it are said; likewise a file that lost."""
+    """The explanation names a file whose pod duplicates another, and a file that cannot be parsed."""
     async with world(tmp_path) as outside:
         manifests = Manifests(outside)
         manifests.write("a.json", manifest())
@@ -227,7 +227,7 @@ async def test_broken_manifest_and_lost_duplicate_are_named(tmp_path: Path) -> N
 
 
 async def test_pod_of_a_manifest_that_never_made_sense_is_explained(tmp_path: Path) -> None:
-    """Nobody knows its name, so all manifests that make no sense are named; without any, nothing can be said."""
+    """An unknown pod is explained with the unreadable manifests, which have no pod name, or not at all."""
     async with world(tmp_path) as outside:
         manifests = Manifests(outside)
         async with outside.running_node(manifests=(manifests.folder,)) as node:
@@ -238,7 +238,7 @@ async def test_pod_of_a_manifest_that_never_made_sense_is_explained(tmp_path: Pa
 
 
 async def test_critical_pod_waits_for_those_that_have_to_go(tmp_path: Path) -> None:
-    """A pod for which room is made says for whom it waits."""
+    """The explanation names the pod that is being preempted."""
     async with world(tmp_path, scripts=SCRIPTS) as outside, outside.running_node() as node:
         half = {"requests": {"cpu": "1500m"}}
         await outside.create("small", terminationGracePeriodSeconds=60, **of("deaf", resources=half))
@@ -249,8 +249,8 @@ async def test_critical_pod_waits_for_those_that_have_to_go(tmp_path: Path) -> N
         assert (waits["step"], "default/small" in waits["what"]) == ("room", True)
 
 
-async def test_trail_tells_the_whole_way_of_a_static_pod(tmp_path: Path) -> None:
-    """From its file over admission, image and container to its probe and its status, in order."""
+async def test_trail_records_all_steps_of_a_static_pod(tmp_path: Path) -> None:
+    """The trail lists source, admission, image, container, probe and status in order."""
     async with world(tmp_path) as outside:
         manifests = Manifests(outside)
         text = json.loads(manifest(name="main"))
@@ -270,5 +270,5 @@ async def test_trail_tells_the_whole_way_of_a_static_pod(tmp_path: Path) -> None
         ("probes", "readiness probe"),
         ("status", "sent"),
     ]
-    # A status is sent several times; the last one counts.
+    # A status is sent several times; only the last entry counts.
     assert [one for one in reversed(dict.fromkeys(reversed(told))) if one in wanted] == wanted

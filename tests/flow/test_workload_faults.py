@@ -1,4 +1,4 @@
-"""StatefulSets and DaemonSets while the way to the API server fails once, at every place it can."""
+"""StatefulSets and DaemonSets with one fault at each call or watch event to the API server in turn."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,16 +10,16 @@ from pykubelet.api import schema
 from pykubelet.testing.faults import WATCH_FAULTS, Fault, FaultyClient
 from workload_rig import Cluster, cluster
 
-# Some forty lives each.
+# Each test runs some forty lives.
 pytestmark = pytest.mark.timeout(120)
 
-# To a controller all calls that were not carried out are the same; which of them a watch survives is tested with it.
+# To a controller all calls that failed unexecuted are alike; which errors a watch survives is tested elsewhere.
 FAULTS = (Fault.DELAY, Fault.ANSWER_LOST, Fault.CONFLICT, Fault.FAILED, *WATCH_FAULTS)
 STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 async def _life_of_a_stateful_set(world: Cluster) -> None:
-    """Create, update, shrink; with claims that go with their pods."""
+    """Create, update and scale down a set whose claims are deleted on scale-down."""
     await world.create_set(
         replicas=2,
         volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": STORAGE}],
@@ -40,7 +40,7 @@ async def _life_of_a_stateful_set(world: Cluster) -> None:
 
 
 async def _life_of_a_daemon_set(world: Cluster) -> None:
-    """Create, update."""
+    """Create and update a DaemonSet on two nodes."""
 
     async def until_all_are(image: str) -> None:
         async def is_so() -> bool:
@@ -67,7 +67,7 @@ async def _life_of_a_daemon_set(world: Cluster) -> None:
 async def test_set_gets_there_whatever_fails(
     tmp_path: Path, fault: Fault, life: Callable[[Cluster], Awaitable[None]]
 ) -> None:
-    """One fault, at each call in turn: the same pods, each made once; the same versions; nothing left over."""
+    """The pods are the same, each is created once, the revisions are the same, and nothing is left over."""
     at = 0
     while True:
         folder = tmp_path / str(at)

@@ -24,7 +24,7 @@ RESOURCES = {
 
 
 class ServedApi:
-    """Kubernetes' URLs for a MemoryApi."""
+    """Serves a MemoryApi at the URLs of Kubernetes."""
 
     def __init__(self, api: MemoryApi) -> None:
         self.api = api

@@ -1,4 +1,4 @@
-"""What is in deploy/: units that systemd takes, a Containerfile whose files and commands exist."""
+"""Checks deploy/: systemd accepts the units, and the files and commands of the Containerfile exist."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from pykubelet.cli.main import main
 DEPLOY = ROOT / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))
 INSTALLED = "/opt/pykubelet/bin/pykubelet"
-# Each gives the service a view of the file system of its own: mounts for containers would not reach them.
+# Each gives the service its own mount namespace, from which mounts for containers would not reach them.
 OWN_VIEW = (
     "Protect(System|Home|KernelModules|KernelTunables|KernelLogs|ControlGroups|Proc)",
     "Private(Tmp|Devices|Mounts|Users)",
@@ -28,14 +28,14 @@ OWN_VIEW = (
 
 
 def settings(unit: Path) -> dict[str, str]:
-    """What a unit sets, lines that go on put together."""
+    """The settings of a unit, with continued lines joined."""
     text = unit.read_text().replace("\\\n", " ")
     lines = [line for line in text.splitlines() if "=" in line and not line.startswith("#")]
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
 def require_command(arguments: list[str]) -> None:
-    """UsageError unless this is a command with options that it knows."""
+    """Raises UsageError unless the command accepts these options."""
     name, *rest = arguments
     command = main.get_command(click.Context(main), name)
     assert command is not None, name
@@ -44,7 +44,7 @@ def require_command(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_unit_starts_a_real_command_and_spares_containers(unit: Path) -> None:
-    """It comes back whatever happens, ends nothing but itself, and shares the machine's view of the file system."""
+    """It always restarts, kills only its own process, and uses the machine's mount namespace."""
     said = settings(unit)
     program, *arguments = shlex.split(said["ExecStart"])
     assert program == INSTALLED
@@ -59,8 +59,8 @@ def test_unit_starts_a_real_command_and_spares_containers(unit: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_unit_is_one_that_systemd_takes(unit: Path, tmp_path: Path) -> None:
-    """Every setting is known to it, where it is installed; each is at least of the form that it reads."""
+def test_unit_is_accepted_by_systemd(unit: Path, tmp_path: Path) -> None:
+    """`systemd-analyze` verifies it where that is installed; the form of each line is always checked."""
     lines = [line for line in unit.read_text().replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
     assert [line for line in lines if not re.fullmatch(r"\[(Unit|Service|Install)\]|[A-Z]\w+=\S.*", line)] == []
     if (systemd := shutil.which("systemd-analyze")) is not None:
@@ -78,7 +78,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def test_image_is_made_of_files_that_exist_and_runs_a_real_command() -> None:
-    """As an ordinary user, with its state in a volume."""
+    """It runs as an ordinary user, with its state in a volume."""
     copied = [shlex.split(rest)[:-1] for word, rest in instructions() if word == "COPY" and "--from" not in rest]
     assert [name for names in copied for name in names if not (ROOT / name).exists()] == []
     assert {"pyproject.toml", "src"} <= {name for names in copied for name in names}
@@ -91,7 +91,7 @@ def test_image_is_made_of_files_that_exist_and_runs_a_real_command() -> None:
 
 
 def test_image_has_the_versions_that_are_tested() -> None:
-    """Its constraints, taken from the lock file as the build does it, name every dependency."""
+    """Its constraints, extracted from the lock file as in the build, name every dependency."""
     command = next(rest for word, rest in instructions() if word == "RUN" and "requirements.lock" in rest)
     pattern = re.search(r"grep -oE '([^']+)' requirements.lock", command)
     assert pattern is not None

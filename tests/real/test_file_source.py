@@ -1,4 +1,4 @@
-"""FileSource with real files, real editors' habits and the kernel's hints; well under the 20 s of its periodic look."""
+"""FileSource with real files, the ways editors save, and inotify; far faster than its 20 s period."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from pykubelet.kubelet.types import PodOperation, PodSource
 
 
 class Reported:
-    """What the user would see of the source's problems, by file name."""
+    """The source's problems as a user would see them, by file name."""
 
     def __init__(self) -> None:
         self.open: dict[str, str] = {}
@@ -37,7 +37,7 @@ class Reported:
 
 
 class Files:
-    """A FileSource at work, and what it has said last."""
+    """A running FileSource, its last SET and its problems."""
 
     def __init__(self, path: Path, **options: Any) -> None:
         self.channel, self.problems = SourceChannel(PodSource.FILE), Reported()
@@ -111,7 +111,7 @@ def make(path: Path) -> None:
 
 
 def vim(path: Path, text: str) -> None:
-    """Moves the old file away, writes a new one, removes the old; a swap file beside it all the while."""
+    """Moves the old file away, writes a new one, removes the old; a swap file exists meanwhile."""
     swap, backup = path.with_name(f".{path.name}.swp"), path.with_name(f"{path.name}~")
     swap.write_bytes(b"b0VIM")
     path.with_name("4913").touch()
@@ -150,7 +150,7 @@ def emacs(path: Path, text: str) -> None:
 async def test_edit_is_seen_once_whatever_the_editor(
     edit: Callable[[Path, str], None], extensions: tuple[str, ...], folder: Path
 ) -> None:
-    """No editor's way of saving removes the pod in between, nor makes a second one."""
+    """No editor's way of saving removes the pod in between or adds a second one."""
     path = folder / "web.yaml"
     path.write_text(manifest())
     async with following(folder, extensions=extensions) as files:
@@ -164,7 +164,7 @@ async def test_edit_is_seen_once_whatever_the_editor(
 
 
 async def test_real_sed_edits_in_place(folder: Path) -> None:
-    """`sed -i` itself."""
+    """The edit is made by `sed -i` itself."""
     path = folder / "web.yaml"
     path.write_text(manifest())
     async with following(folder) as files:
@@ -175,7 +175,7 @@ async def test_real_sed_edits_in_place(folder: Path) -> None:
 
 
 async def test_rename_and_removal_are_followed(folder: Path) -> None:
-    """A renamed manifest is another pod; a removed one is none."""
+    """A renamed manifest is a pod with another UID; a removed manifest removes its pod."""
     (folder / "a.yaml").write_text(manifest())
     async with following(folder) as files:
         await files.expect(web="v1")
@@ -190,7 +190,7 @@ async def test_rename_and_removal_are_followed(folder: Path) -> None:
 
 
 async def test_config_map_swap_is_seen(folder: Path) -> None:
-    """A mounted config map: files are links through `..data`, which is swapped for the next version."""
+    """In a mounted config map files are links through `..data`, which is swapped for the next version."""
     for version in ("v1", "v2"):
         (folder / f"..{version}").mkdir()
         (folder / f"..{version}" / "web.yaml").write_text(manifest(image=version))
@@ -241,7 +241,7 @@ async def test_half_written_file_is_not_read(folder: Path) -> None:
 
 
 async def test_broken_file_keeps_its_pods_until_it_is_mended(folder: Path) -> None:
-    """A typing error takes no pod down; it is reported, and forgotten when mended."""
+    """An invalid file removes no pod; its problem is reported, and cleared once the file is valid."""
     path = folder / "web.yaml"
     path.write_text(manifest())
     (folder / "other.yaml").write_text(manifest("other"))
@@ -259,7 +259,7 @@ async def test_broken_file_keeps_its_pods_until_it_is_mended(folder: Path) -> No
 
 
 async def test_folder_moved_away_keeps_its_pods(folder: Path) -> None:
-    """As when a mount goes away: nothing says that the pods should go. A new empty folder says nothing either."""
+    """A missing folder, as after an unmount, removes no pod, and neither does a new, empty folder."""
     (folder / "web.yaml").write_text(manifest())
     async with following(folder) as files:
         await files.expect(web="v1")
@@ -289,7 +289,7 @@ async def test_path_that_comes_later_is_followed(tmp_path: Path) -> None:
 
 
 async def test_removed_single_file_removes_its_pod(folder: Path) -> None:
-    """For a path that is a file, too, removing it removes the pod."""
+    """If the path is a file, removing the file removes its pod."""
     path = folder / "web.yaml"
     path.write_text(manifest())
     async with following(path) as files:
@@ -300,8 +300,8 @@ async def test_removed_single_file_removes_its_pod(folder: Path) -> None:
         await files.expect(web="v2")
 
 
-async def test_what_is_no_regular_file_is_left_alone(folder: Path) -> None:
-    """A FIFO would block its reader, a sub-folder is not a manifest, a link may lead nowhere."""
+async def test_fifo_folder_and_broken_link_are_not_read(folder: Path) -> None:
+    """A FIFO, which would block its reader, and a broken link are problems; a sub-folder is ignored."""
     os.mkfifo(folder / "pipe.yaml")
     (folder / "sub.yaml").mkdir()
     (folder / "lost.yaml").symlink_to("nowhere")
@@ -318,7 +318,7 @@ async def test_what_is_no_regular_file_is_left_alone(folder: Path) -> None:
 def test_manifest_that_everybody_may_write_is_read_and_warned_about(
     folder: Path, caplog: pytest.LogCaptureFixture, file_mode: int, folder_mode: int
 ) -> None:
-    """As the kubelet reads it; the log says whose it is and what it was, once."""
+    """It is read, as upstream does; one warning says who may write it and how to forbid that."""
     (folder / "web.yaml").write_text(manifest())
     (folder / "web.yaml").chmod(file_mode)
     folder.chmod(folder_mode)
@@ -328,8 +328,8 @@ def test_manifest_that_everybody_may_write_is_read_and_warned_about(
     assert [one["writable_by"] for one in told] == ["everybody (chmod o-w)"]
 
 
-def test_what_cannot_be_reached_is_a_problem(folder: Path) -> None:
-    """A link that leads to itself: neither missing nor there; in a folder it spoils nothing else."""
+def test_link_to_itself_is_a_problem(folder: Path) -> None:
+    """It is an unreadable file, not a missing one; in a folder it is a problem of that file alone."""
     loop = folder / "loop.yaml"
     loop.symlink_to(loop)
     scan = scanner(loop).scan(NOTHING_KNOWN, ScanHints())
@@ -340,8 +340,8 @@ def test_what_cannot_be_reached_is_a_problem(folder: Path) -> None:
     assert reading.problem == scan.problem
 
 
-def test_file_that_grows_while_it_is_read_is_not_believed(folder: Path) -> None:
-    """What was read belongs to no one version of it; so it is read again."""
+def test_file_that_grows_while_it_is_read_is_unstable(folder: Path) -> None:
+    """What was read belongs to no single version of the file, so the scan returns nothing for it."""
     path, stop = folder / "web.yaml", threading.Event()
     path.write_bytes(bytes(8 * 2**20))
 
@@ -365,7 +365,7 @@ def test_file_that_grows_while_it_is_read_is_not_believed(folder: Path) -> None:
 
 @pytest.mark.parametrize("in_folder", [True, False], ids=["folder", "file"])
 def test_file_moved_away_by_an_editor_is_not_gone_yet(in_folder: bool, folder: Path) -> None:
-    """A look at the wrong moment, between the two halves of a save; if it stays away, it was removed."""
+    """A scan between the two steps of a save keeps the file; if it is still missing later, it was removed."""
     path = folder / "web.yaml"
     path.write_text(manifest())
     looking = scanner(folder if in_folder else path)
@@ -382,7 +382,7 @@ def test_file_moved_away_by_an_editor_is_not_gone_yet(in_folder: bool, folder: P
 
 
 async def test_huge_file_is_refused(folder: Path) -> None:
-    """Ten mebibytes and more are no manifest."""
+    """A file of 10 MiB or more is a problem, and its pods stay as they were."""
     (folder / "web.yaml").write_text(manifest())
     async with following(folder) as files:
         await files.expect(web="v1")
@@ -392,7 +392,7 @@ async def test_huge_file_is_refused(folder: Path) -> None:
 
 
 async def test_second_file_of_a_pod_loses(folder: Path) -> None:
-    """The file whose pod runs keeps it, though the other is first in order; the loser is told, and comes next."""
+    """The first file keeps the pod, though the second sorts before it; when the first is removed the second is used."""
     (folder / "b.yaml").write_text(manifest(image="b"))
     async with following(folder) as files:
         await files.expect(web="b")
@@ -405,7 +405,7 @@ async def test_second_file_of_a_pod_loses(folder: Path) -> None:
 
 
 async def test_quick_edits_end_in_the_last_one(folder: Path) -> None:
-    """A thousand edits in a burst are a handful of SETs, and the last one counts."""
+    """A burst of a thousand edits gives fewer than 20 SETs, and the last edit is in effect."""
     path = folder / "web.yaml"
     path.write_text(manifest())
     async with following(folder) as files:
@@ -419,7 +419,7 @@ async def test_quick_edits_end_in_the_last_one(folder: Path) -> None:
 
 
 async def test_many_files_at_once_come_together(folder: Path) -> None:
-    """Thirty manifests dropped into the folder are one or two SETs."""
+    """Thirty manifests written into the folder at once give only a few SETs."""
     async with following(folder) as files:
         await files.expect()
         for number in range(30):
@@ -436,7 +436,7 @@ def two_folders(folder: Path) -> Path:
 
 
 async def test_several_paths_are_one_source(folder: Path) -> None:
-    """Folders and files; of two that name one pod the first path has it, and the other comes when it is gone."""
+    """Of two paths that define one pod the first is used, and the other once the first no longer defines it."""
     second, single = two_folders(folder), folder.with_name("single.yaml")
     (folder / "z.yaml").write_text(manifest(image="first"))
     (second / "a.yaml").write_text(manifest(image="second"))
@@ -454,7 +454,7 @@ async def test_several_paths_are_one_source(folder: Path) -> None:
 
 
 async def test_path_that_vanishes_keeps_its_pods_and_holds_up_no_other(folder: Path) -> None:
-    """One of two folders is unmounted; one of two files was never any good."""
+    """Neither an unmounted folder nor an invalid file keeps changes of another path from being seen."""
     second, broken = two_folders(folder), folder.with_name("broken.yaml")
     (folder / "web.yaml").write_text(manifest())
     broken.write_text("kind: [")
@@ -469,7 +469,7 @@ async def test_path_that_vanishes_keeps_its_pods_and_holds_up_no_other(folder: P
 
 @pytest.mark.parametrize("skips", [True, False], ids=["skipped", "refused"])
 async def test_document_of_another_kind_is_a_problem_unless_it_is_skipped(skips: bool, folder: Path) -> None:
-    """Where someone else takes care of them, a file may hold both."""
+    """With `skips_other_kinds` a file may also have objects that another component applies."""
     service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
     (folder / "web.yaml").write_text(manifest() + service)
     async with following(folder, skips_other_kinds=skips) as files:

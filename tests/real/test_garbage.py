@@ -1,4 +1,4 @@
-"""The garbage collector on a real server, over HTTP: it sees metadata alone, and kinds that come while it runs."""
+"""The garbage collector on a real server, over HTTP, with metadata-only requests and a custom resource."""
 
 import asyncio
 import os
@@ -31,8 +31,8 @@ async def owners(tmp_path: Path) -> AsyncIterator[Owners]:
     await asyncio.to_thread(server.stop)
 
 
-async def test_garbage_goes_and_the_rest_stays(owners: Owners) -> None:
-    """A chain in the foreground, a diamond in the background, orphans, and a custom resource that owns."""
+async def test_collector_deletes_dependents_by_policy_and_keeps_the_rest(owners: Owners) -> None:
+    """There are a chain with Foreground, a diamond with Background, an orphan, and a custom resource as owner."""
     graphs: dict[tuple[str, str], dict[str, list[str]]] = {
         ("a", "Foreground"): {"a": [], "b": ["a"], "c": ["b"]},
         ("d", "Background"): {"d": [], "e": ["d"], "f": ["d"], "g": ["e", "f"], "k": [], "h": ["k", "d"]},

@@ -1,4 +1,4 @@
-"""Connections that take their time: nobody holds a server up by saying little."""
+"""The HTTP server closes the connections of clients that do not finish a request in time."""
 
 import asyncio
 import socket
@@ -21,7 +21,7 @@ LIMITS = ServerLimits(
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    """Where a server answers that gives nobody more than a second."""
+    """The port of a server whose timeouts are one second."""
 
     async def respond(_: HttpRequest) -> HttpResponse:
         return text_response(200, "hello")
@@ -44,7 +44,7 @@ def anybody() -> ssl.SSLContext:
 
 @pytest.mark.parametrize("head", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"], ids=["nothing", "half a head"])
 async def test_client_that_never_finishes_its_request_is_cut_off(port: int, head: bytes) -> None:
-    """However it spreads what it says: a head that comes letter by letter keeps no connection open."""
+    """A head that comes byte by byte does not keep the connection open either."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=anybody())
     writer.write(head)
     ended = asyncio.ensure_future(reader.read())

@@ -1,4 +1,4 @@
-"""Types that several threads decode at once for the first time, which crashed the whole program now and then."""
+"""Several threads decode a type for the first time at once, which sometimes crashed the whole program."""
 
 import subprocess
 import sys
@@ -30,8 +30,8 @@ print(*names)
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_threads_that_meet_at_a_new_type_all_get_it(number: int) -> None:
-    """Eight threads at once in a new program, which has not decoded a pod before."""
+def test_threads_decode_a_new_type_at_the_same_time(number: int) -> None:
+    """Eight threads start together in a new process that has not decoded a pod before."""
     command = [sys.executable, "-X", "faulthandler", "-c", PROGRAM]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout.split(), done.stderr) == (["web"] * 8, "")

@@ -1,4 +1,4 @@
-"""`--log-format json`: every line of every program is a JSON object that says when, how bad and what."""
+"""`--log-format json`: every line of every program is a JSON object with time, level and message."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ from pykubelet_process import ControllersProcess, NodeProcess, PykubeletProcess,
 pytestmark = pytest.mark.timeout(120)
 AS_JSON = ("--log-format", "json", "--verbose")
 PATIENCE = "--timeout=30s"
-# An image that cannot be had, a file that is no pod: there is something to warn of.
+# The second pod cannot start, so that there is something to warn about.
 PODS = """
 apiVersion: v1
 kind: Pod
@@ -31,7 +31,7 @@ spec: {containers: [{name: main, image: "example/main:1"}]}
 
 
 def all_json(lines: list[str]) -> None:
-    """Fails unless each line is an object with all that it needs."""
+    """Fails unless each line is a JSON object with a time, a level and a message."""
     assert lines
     for line in lines:
         found = json.loads(line, parse_constant=pytest.fail)
@@ -42,7 +42,7 @@ def all_json(lines: list[str]) -> None:
 
 @contextmanager
 def told(process: PykubeletProcess) -> Iterator[None]:
-    """When the context is over the process has ended, and all that it said was JSON."""
+    """Stops the process at the end; its exit code must be 0 and all of its lines JSON."""
     try:
         yield
         assert process.stop() == 0
@@ -53,7 +53,7 @@ def told(process: PykubeletProcess) -> Iterator[None]:
 
 
 def test_every_line_of_a_cluster_is_json(tmp_path: Path) -> None:
-    """From the first to the last, with what goes wrong between."""
+    """That includes a warning about a pod and one about a manifest."""
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "pods.yaml").write_text(PODS)
@@ -70,7 +70,7 @@ def test_every_line_of_a_cluster_is_json(tmp_path: Path) -> None:
 
 
 def test_every_line_of_the_single_programs_is_json(tmp_path: Path) -> None:
-    """API server, node and controllers, each a process of its own."""
+    """API server, node and controllers run as separate processes."""
     server = ServerProcess(tmp_path, *AS_JSON)
     with told(server):
         server.start()
@@ -82,8 +82,8 @@ def test_every_line_of_the_single_programs_is_json(tmp_path: Path) -> None:
             controllers.start()
 
 
-def test_why_a_program_cannot_start_is_json_too(tmp_path: Path) -> None:
-    """One line and exit code 1."""
+def test_error_that_prevents_a_start_is_json(tmp_path: Path) -> None:
+    """The program prints one line and exits with code 1."""
     command = [sys.executable, "-m", "pykubelet", "node", "--runtime", "cri", "--cri-socket", str(tmp_path / "none")]
     ended = subprocess.run(
         [*command, "--root-dir", str(tmp_path / "node"), "--log-format", "json"],

@@ -1,4 +1,4 @@
-"""Facts of the machine this runs on, and of made-up ones."""
+"""Machine facts, read from this machine and from made-up files."""
 
 import ipaddress
 import os
@@ -28,7 +28,7 @@ def write(root: Path, files: dict[str, str]) -> None:
 
 
 def test_machine_is_read_from_its_files(tmp_path: Path) -> None:
-    """Amounts in bytes, names without quotes."""
+    """Amounts are in bytes, and names have no quotes."""
     write(tmp_path, FILES)
     machine = LinuxMachine(name="", data_dir=tmp_path, root=tmp_path).read()
     assert (machine.memory_bytes, machine.swap_bytes) == (16 * 2**20, 2**20)
@@ -39,21 +39,21 @@ def test_machine_is_read_from_its_files(tmp_path: Path) -> None:
 
 
 def test_missing_files_leave_facts_empty(tmp_path: Path) -> None:
-    """No error: the node says itself what it misses."""
+    """Missing files are no error; amounts are zero and the OS image is `Linux`."""
     machine = LinuxMachine(name="", data_dir=tmp_path / "nowhere", root=tmp_path).read()
     assert (machine.memory_bytes, machine.storage_bytes, machine.huge_pages) == (0, 0, {})
     assert (machine.machine_id, machine.system_uuid, machine.os_image) == ("", "", "Linux")
 
 
 def test_machine_id_stands_in_for_a_missing_system_uuid(tmp_path: Path) -> None:
-    """As upstream has it on machines without DMI."""
+    """Upstream does the same on machines without DMI."""
     write(tmp_path, {"var/lib/dbus/machine-id": "abc\n"})
     machine = LinuxMachine(name="", data_dir=tmp_path, root=tmp_path).read()
     assert (machine.machine_id, machine.system_uuid) == ("abc", "abc")
 
 
 def test_this_machine_has_cores_memory_and_a_kernel(tmp_path: Path) -> None:
-    """The real files."""
+    """It reads the real files of this machine."""
     machine = LinuxMachine(name=os.uname().nodename, data_dir=tmp_path).read()
     assert machine.cores >= 1
     assert machine.memory_bytes > 2**26
@@ -64,14 +64,14 @@ def test_this_machine_has_cores_memory_and_a_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "localhost", "name.invalid"])
 def test_node_ip_is_an_address_others_can_reach(name: str) -> None:
-    """Or none, on a machine without a network."""
+    """It is empty on a machine without a network."""
     address = node_ip(name)
     assert not address or is_usable(address)
     assert not address or str(ipaddress.ip_address(address)) == address
 
 
 def test_node_ip_stays_while_it_is_one_of_the_machine(tmp_path: Path) -> None:
-    """Read twice, it is the same; and no address of somebody else."""
+    """It is the same when read twice, and addresses of other machines and loopback are not ours."""
     machine = LinuxMachine(name="", data_dir=tmp_path)
     address = machine.read().ip
     assert machine.read().ip == address
@@ -94,12 +94,12 @@ def test_node_ip_stays_while_it_is_one_of_the_machine(tmp_path: Path) -> None:
     ],
 )
 def test_usable_addresses_are_those_of_an_interface(address: str, usable: bool) -> None:
-    """Neither loopback nor link-local, multicast or unspecified."""
+    """Loopback, link-local, multicast and unspecified addresses are not usable."""
     assert is_usable(address) == usable
 
 
 def test_name_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The address of the default route stands in, if there is one."""
+    """The address of the default route is used instead, if there is one."""
     answered = threading.Event()
 
     def hang(*_: object, **__: object) -> list[object]:

@@ -1,4 +1,4 @@
-"""Objects follow real files on a real server, over HTTP, within a second or so: well under the 20 s of the periodic look."""
+"""Manifest files are applied to a real server over HTTP, far faster than the 20 s of the periodic scan."""
 
 import asyncio
 import os
@@ -60,7 +60,7 @@ def sed(path: Path, text: str) -> None:
 async def test_edit_is_applied_soon_and_nothing_is_deleted_in_between(
     edit: Callable[[Path, str], None], cluster: Cluster, folder: Path
 ) -> None:
-    """Whatever the editor; a broken edit changes nothing and is told; a removal deletes."""
+    """For every editor a broken edit is reported and changes nothing, and removing the file deletes the object."""
     path = folder / "a.yaml"
     async with cluster.following(folder):
         path.write_text(config_map("a"))
@@ -83,7 +83,7 @@ async def test_edit_is_applied_soon_and_nothing_is_deleted_in_between(
 
 
 async def test_definition_and_its_objects_in_one_file(cluster: Cluster, folder: Path) -> None:
-    """The kind is found as soon as it is served; and all of it goes with the file, though the program was down."""
+    """Objects are created once their kind is served, and deleted with a file that was removed during downtime."""
     path = folder / "all.yaml"
     path.write_text(
         "---\n".join([widget("w"), config_map("a", namespace="shop"), WIDGET_DEFINITION, namespace("shop")])
@@ -105,8 +105,8 @@ async def test_definition_and_its_objects_in_one_file(cluster: Cluster, folder: 
         assert cluster.told.open == {}
 
 
-async def test_what_is_served_can_be_listed_and_applied(cluster: Cluster) -> None:
-    """Discovery over HTTP names built-in and cluster-wide kinds, and no reviews, which nobody keeps."""
+async def test_discovery_lists_the_kinds_that_can_be_stored(cluster: Cluster) -> None:
+    """It lists namespaced and cluster-wide kinds once each, but no reviews, which are not stored."""
     served = await cluster.client.served()
     assert {CONFIG_MAPS, NAMESPACES, DEFINITIONS} <= set(served)
     assert not [resource for resource in served if resource.kind.endswith("Review")]

@@ -23,7 +23,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 @asynccontextmanager
 async def listening(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
-    """A server of raw bytes; its port. Every connection has ended when it has."""
+    """A raw TCP server; yields its port, and waits at the end until every connection has ended."""
     connections: set[asyncio.Future[None]] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -67,7 +67,7 @@ async def door() -> AsyncIterator[AiohttpProbeClient]:
 
 @pytest.fixture
 async def app_port() -> AsyncIterator[int]:
-    """A server that shows what it was asked, and redirects."""
+    """The port of a server that returns the path and headers of a request, or redirects."""
 
     async def show(request: web.Request) -> web.Response:
         return web.json_response({"path": request.raw_path, "headers": dict(request.headers)})
@@ -96,7 +96,7 @@ async def asked(
 
 
 async def test_http_probe_sends_what_a_kubelet_sends(door: AiohttpProbeClient, app_port: int) -> None:
-    """The agent's name, no encoding, no connection kept, the path as it is written."""
+    """It sends kube-probe's User-Agent, no Accept-Encoding, `Connection: close`, and an unnormalized path."""
     finding = await asked(door, app_port, "/a/../b%zz c?x=%2F", X_Own="1")
     assert finding.state == ProbeState.SUCCESS
     assert '"path": "/a/../b%25zz%20c?x=%2F"' in finding.output
@@ -106,7 +106,7 @@ async def test_http_probe_sends_what_a_kubelet_sends(door: AiohttpProbeClient, a
 
 
 async def test_http_probe_takes_its_own_host_and_no_empty_accept(door: AiohttpProbeClient, app_port: int) -> None:
-    """Headers of the probe win."""
+    """Headers of the probe replace the defaults, and an empty Accept is not sent."""
     finding = await asked(door, app_port, Host="example.com", Accept="", User_Agent="mine")
     assert '"Host": "example.com"' in finding.output
     assert '"User-Agent": "mine"' in finding.output
@@ -114,7 +114,7 @@ async def test_http_probe_takes_its_own_host_and_no_empty_accept(door: AiohttpPr
 
 
 async def test_http_probe_follows_redirects_within_the_host(door: AiohttpProbeClient, app_port: int) -> None:
-    """Elsewhere it does not go, but calls it a success with a warning."""
+    """A redirect to another host is not followed, and the result is a warning."""
     within = await asked(door, app_port, "/moved?to=/next")
     assert within.state == ProbeState.SUCCESS
     assert '"path": "/next"' in within.output
@@ -125,7 +125,7 @@ async def test_http_probe_follows_redirects_within_the_host(door: AiohttpProbeCl
 
 
 async def test_http_probe_trusts_any_certificate(door: AiohttpProbeClient) -> None:
-    """A container has one of its own making."""
+    """The certificate of a container may be self-signed and for another host."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("example.com").configure_cert(context)
     async with listening(answering(b"HTTP/1.1 204 No Content\r\n\r\n"), context) as port:
@@ -133,7 +133,7 @@ async def test_http_probe_trusts_any_certificate(door: AiohttpProbeClient) -> No
 
 
 async def test_http_probe_reads_only_the_beginning_of_a_body(door: AiohttpProbeClient) -> None:
-    """A server that sends without end is no problem."""
+    """The probe succeeds after BODY_BYTES of a body that does not end."""
 
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -161,7 +161,7 @@ async def test_http_probe_reads_only_the_beginning_of_a_body(door: AiohttpProbeC
 async def test_http_probe_fails_in_upstream_words(
     door: AiohttpProbeClient, handler: Handler, path: str, words: str
 ) -> None:
-    """A failure of the container, never an error of the node."""
+    """The result is a failure, not a ProbeError, and does not contain the body."""
     async with listening(handler) as port:
         finding = await asked(door, port, path, timeout_seconds=0.3)
     assert finding.state == ProbeState.FAILURE
@@ -171,7 +171,7 @@ async def test_http_probe_fails_in_upstream_words(
 
 @pytest.mark.parametrize("is_silent", [False, True], ids=["hangs up", "silent"])
 async def test_http_body_that_breaks_off_is_an_error(door: AiohttpProbeClient, is_silent: bool) -> None:
-    """It says nothing about the container, so the run is repeated."""
+    """A body that ends early or stalls raises ProbeError, so that the probe is repeated."""
 
     async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -192,7 +192,7 @@ async def free_port() -> int:
 
 
 async def test_refused_connections_fail_in_upstream_words(door: AiohttpProbeClient) -> None:
-    """The same words for every kind of probe."""
+    """HTTP, TCP and gRPC probes fail with the messages of upstream."""
     port = await free_port()
     refused = f"dial tcp {HOST}:{port}: connect: connection refused"
     assert await asked(door, port) == ProbeAttempt(ProbeState.FAILURE, f'Get "http://{HOST}:{port}/": {refused}')
@@ -201,8 +201,8 @@ async def test_refused_connections_fail_in_upstream_words(door: AiohttpProbeClie
     assert await probe_grpc(HOST, port, "", 1) == ProbeAttempt(ProbeState.FAILURE, failure)
 
 
-async def test_tcp_probe_succeeds_when_somebody_listens() -> None:
-    """Nothing is sent."""
+async def test_tcp_probe_succeeds_when_a_server_listens() -> None:
+    """The probe sends no data."""
     received: list[bytes] = []
 
     async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -267,20 +267,20 @@ async def grpc_server(service: str = "grpc.health.v1.Health", port: int = 0) -> 
     ],
 )
 async def test_grpc_probe_understands_a_real_server(service: str, finding: ProbeAttempt) -> None:
-    """gRPC's own server, with metadata of all sorts around the answer."""
+    """The server is that of the grpc package, and sends metadata of several kinds with the answer."""
     async with grpc_server() as port:
         assert await probe_grpc(HOST, port, service, 5) == finding
 
 
 async def test_grpc_probe_times_out_in_upstream_words() -> None:
-    """Connected but not answered."""
+    """The server accepts the connection but does not answer in time."""
     async with grpc_server() as port:
         finding = await probe_grpc(HOST, port, "slow", 1)
     assert finding == ProbeAttempt(ProbeState.FAILURE, "timeout: health rpc did not complete within 1s")
 
 
 async def test_grpc_probe_says_when_there_is_no_health_service() -> None:
-    """A gRPC server without it."""
+    """The output says that the gRPC server does not implement the health protocol."""
     async with grpc_server("other.Service") as port:
         finding = await probe_grpc(HOST, port, "", 5)
     assert finding.state == ProbeState.FAILURE
@@ -288,7 +288,7 @@ async def test_grpc_probe_says_when_there_is_no_health_service() -> None:
 
 
 async def test_grpc_probe_dials_until_its_time_is_up() -> None:
-    """A server that comes within it counts."""
+    """A server that starts within the timeout is found."""
     port = await free_port()
 
     async def later() -> None:
@@ -307,8 +307,8 @@ async def test_grpc_probe_dials_until_its_time_is_up() -> None:
     [silent, answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"), answering(b"")],
     ids=["silent", "http/1", "hangs up"],
 )
-async def test_grpc_probe_fails_when_nobody_speaks_http2(handler: Handler) -> None:
-    """Whatever listens there."""
+async def test_grpc_probe_fails_when_the_server_does_not_speak_http2(handler: Handler) -> None:
+    """The server is silent, speaks HTTP/1, or hangs up."""
     async with listening(handler) as port:
         finding = await probe_grpc(HOST, port, "", 1)
     assert finding.state == ProbeState.FAILURE

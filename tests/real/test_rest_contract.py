@@ -1,4 +1,4 @@
-"""The REST client keeps what every client promises, over real sockets."""
+"""Runs the contract suite of clients against the REST client, over real sockets."""
 
 from collections.abc import AsyncIterator
 

@@ -24,7 +24,7 @@ SECRET = "s3cr3t"
 
 
 class Reported:
-    """What the user would see of the source's problems, by place."""
+    """The source's problems as a user would see them, by place."""
 
     def __init__(self) -> None:
         self.open: dict[str, str] = {}
@@ -37,7 +37,7 @@ class Reported:
 
 
 class Polled:
-    """A UrlSource at work, its server, and what it has said."""
+    """A running UrlSource, its server, its SETs and its problems."""
 
     def __init__(self) -> None:
         self.requests: list[web.Request] = []
@@ -61,7 +61,7 @@ class Polled:
         self.answer = lambda _: web.Response(text=body, headers=headers)
 
     async def polls(self, count: int = 2) -> None:
-        """Wait until so many more polls are over; two see a new answer through."""
+        """Wait for `count` more requests; by the second one, the source has processed a new answer."""
         wanted = len(self.requests) + count
         await self.expect(lambda: len(self.requests) >= wanted)
 
@@ -122,7 +122,7 @@ VOLUME = {"name": "v", "emptyDir": {}}
 
 
 @pytest.mark.parametrize("number", [pytest.param("2.12-35", id="2.12-35 nothing listens: nothing is said")])
-async def test_nobody_listens(number: str) -> None:
+async def test_refused_connection_is_reported_without_an_update(number: str) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         channel, problems, ready = SourceChannel(PodSource.HTTP), Reported(), asyncio.Event()
@@ -149,7 +149,7 @@ async def test_nobody_listens(number: str) -> None:
         pytest.param(pod(containers=[{"name": "_INVALID_", "image": "i"}]), id="2.12-36 bad container name"),
     ],
 )
-async def test_bad_body_says_nothing(body: dict[str, Any]) -> None:
+async def test_bad_body_is_reported_without_an_update(body: dict[str, Any]) -> None:
     async with polling(json.dumps(body)) as polled:
         await polled.polls(3)
         assert polled.sets == []
@@ -206,7 +206,7 @@ async def test_body_without_news_keeps_the_pods(bodies: list[str]) -> None:
 
 
 async def test_explicit_empty_list_removes_the_pods() -> None:
-    """Only that does; and every document of a body counts."""
+    """Only an explicit empty list removes pods; every document of a body is read."""
     async with polling(f"{FOO}\n---\n{json.dumps(pod('bar', '222'))}") as polled:
         await polled.polls()
         polled.serve(pod_list())
@@ -216,7 +216,7 @@ async def test_explicit_empty_list_removes_the_pods() -> None:
 
 
 async def test_bad_item_refuses_the_whole_list() -> None:
-    """As upstream: half a list would remove the other half."""
+    """As in upstream: accepting half of a list would remove the other half."""
     async with polling(pod_list(pod(), pod("bar", "222", containers=[]))) as polled:
         await polled.polls()
         assert polled.sets == []
@@ -235,7 +235,7 @@ async def test_only_200_counts(status: int) -> None:
 
 
 async def test_entity_tag_saves_the_body() -> None:
-    """A server that knows the tag may answer 304; that is a success."""
+    """The source sends the ETag, and the answer 304 is a success."""
 
     def answer(request: web.Request) -> web.Response:
         if request.headers.get("If-None-Match") == '"1"':
@@ -251,7 +251,7 @@ async def test_entity_tag_saves_the_body() -> None:
 
 
 async def test_redirect_is_followed_only_within_the_host() -> None:
-    """Headers may hold a secret, and the URL was chosen by the node's owner."""
+    """Another host must not get the headers, which may hold a secret; ten redirects are followed at most."""
 
     def answer(request: web.Request) -> web.Response:
         if request.path == "/new":
@@ -270,7 +270,7 @@ async def test_redirect_is_followed_only_within_the_host() -> None:
 
 
 async def test_server_that_hangs_up_is_a_problem() -> None:
-    """So is any failure of the transport; the next poll is a new try."""
+    """The next poll tries again, and succeeds."""
 
     def answer(request: web.Request) -> web.Response:
         assert request.transport
@@ -287,7 +287,7 @@ async def test_server_that_hangs_up_is_a_problem() -> None:
 
 
 async def test_server_that_does_not_answer_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A poll takes ten seconds at most; here less."""
+    """The timeout of a poll is ten seconds; the test shortens it."""
     monkeypatch.setattr("pykubelet.kubelet.config.http.TIMEOUT_SECONDS", 0.05)
     async with polling() as polled:
         polled.pause_seconds = 0.2
@@ -295,7 +295,7 @@ async def test_server_that_does_not_answer_is_a_problem(monkeypatch: pytest.Monk
 
 
 async def test_huge_body_is_refused() -> None:
-    """Ten mebibytes and more are no manifest."""
+    """A body of 10 MiB or more is a problem and sends no update."""
     async with polling(FOO + " " * 10 * 2**20) as polled:
         await polled.polls()
         assert polled.sets == []
@@ -303,7 +303,7 @@ async def test_huge_body_is_refused() -> None:
 
 
 async def test_secrets_are_never_told(caplog: pytest.LogCaptureFixture) -> None:
-    """Neither body, nor header values, nor the query and the password of the URL."""
+    """Logs and problems contain neither the body, nor header values, nor the query of the URL."""
     caplog.set_level(logging.DEBUG, logger="pykubelet")
     headers = {"Authorization": [SECRET]}
     async with polling(f"kind: [{SECRET}", headers=headers, path=f"/m?token={SECRET}") as polled:
@@ -315,8 +315,8 @@ async def test_secrets_are_never_told(caplog: pytest.LogCaptureFixture) -> None:
     assert SECRET not in repr(told) + repr(polled.problems.open)
 
 
-async def test_failures_are_told_less_and_less(caplog: pytest.LogCaptureFixture) -> None:
-    """Three times, then once that it will be quieter, then at debug level; the first success is told."""
+async def test_repeated_failures_are_logged_at_debug_level(caplog: pytest.LogCaptureFixture) -> None:
+    """The fourth line at info level announces debug level for the rest; the first success is logged."""
     caplog.set_level(logging.DEBUG, logger="pykubelet.kubelet.config.http")
     async with polling() as polled:
         await polled.polls(6)
@@ -332,6 +332,6 @@ async def test_failures_are_told_less_and_less(caplog: pytest.LogCaptureFixture)
 
 @pytest.mark.parametrize("url", ["", "/etc/manifests", "ftp://host/x", "http://"])
 def test_url_must_be_one_of_http(url: str) -> None:
-    """A mistake in the settings is found at the start."""
+    """Another URL raises ValueError when the source is created."""
     with pytest.raises(ValueError, match="scheme"):
         UrlSource(url=url, node_name="n", channel=SourceChannel(PodSource.HTTP), problems=Reported())

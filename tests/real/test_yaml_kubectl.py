@@ -1,4 +1,4 @@
-"""Our reading and writing of YAML against kubectl's own, spelling by spelling.
+"""Compares our YAML reader and writer with kubectl's, spelling by spelling.
 
 `kubectl annotate --local` reads a file and prints what it understood, without any server.
 """
@@ -152,7 +152,7 @@ DOCUMENTS: tuple[dict[str, Any], ...] = (
 
 
 def kubectl_reads(text: str) -> dict[str, Any] | None:
-    """What kubectl makes of a manifest, without the annotation it adds; None if it refuses."""
+    """A manifest as kubectl reads it, without the annotation that it adds; None if kubectl rejects it."""
     program = shutil.which("kubectl")
     if program is None:
         missing = pytest.fail if os.environ.get("CI") else pytest.skip
@@ -167,7 +167,7 @@ def kubectl_reads(text: str) -> dict[str, Any] | None:
 
 
 def go_number(digits: str) -> int | float:
-    """kubectl writes large floats with all their digits."""
+    """Integers beyond 64 bits become floats, since kubectl writes large floats with all their digits."""
     number = int(digits)
     return number if -(2**63) <= number < 2**63 else float(digits)
 
@@ -183,19 +183,19 @@ def accepted() -> dict[str, Any]:
 
 @pytest.mark.parametrize(("index", "spelling"), list(enumerate(SPELLINGS)), ids=repr)
 def test_value_is_read_as_kubectl_reads_it(accepted: dict[str, Any], index: int, spelling: str) -> None:
-    """Same value and same type."""
+    """The value and its type are the same."""
     ours = read_yaml(f"{HEAD}v{index}: {spelling}\n".encode())[f"v{index}"]
     assert repr(ours) == repr(accepted[f"v{index}"]) or ordered(ours) == ordered(accepted[f"v{index}"])
 
 
 def ordered(value: Any) -> str:
-    """Types count, the order of keys does not."""
+    """The value as JSON, which keeps types but not the order of keys."""
     return json.dumps(value, sort_keys=True)
 
 
 @pytest.mark.parametrize("spelling", REFUSED)
 def test_value_is_refused_as_kubectl_refuses_it(spelling: str) -> None:
-    """What kubectl cannot read, we do not read either."""
+    """kubectl fails to read the value, and our reader raises YamlError."""
     text = f"{HEAD}v: {spelling}\n"
     assert kubectl_reads(text) is None
     with pytest.raises(YamlError):
@@ -215,7 +215,7 @@ def test_written_document_is_read_back_by_kubectl(document: dict[str, Any]) -> N
     ("times", "levels"), [(2, 5), (10, 4), (10, 5), (10, 6), (100, 2), (100, 3), (9, 9)], ids=lambda count: f"{count}"
 )
 def test_aliases_are_expanded_as_far_as_kubectl_does(times: int, levels: int) -> None:
-    """The ninth level of nine is a bomb; a few levels are a template."""
+    """Documents with too many aliases are rejected, others are expanded to the same value."""
     lines = ["l0: &l0 [" + ", ".join("x" * times) + "]"]
     lines += [f"l{n}: &l{n} [" + ", ".join([f"*l{n - 1}"] * times) + "]" for n in range(1, levels)]
     text = HEAD + "\n".join(lines) + "\n"
@@ -227,6 +227,6 @@ def test_aliases_are_expanded_as_far_as_kubectl_does(times: int, levels: int) ->
 
 
 def test_json_stream_is_read_as_kubectl_reads_it() -> None:
-    """JSON before YAML: a lone surrogate is replaced, a large number is a float."""
+    """JSON is tried before YAML: a lone surrogate is replaced, and a large number is a float."""
     text = '{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}, "v": ["\\ud800", "\\/", 1e2, 9999999999999999999]}'
     assert kubectl_reads(text) == read_yaml(text.encode())

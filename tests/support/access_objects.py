@@ -27,7 +27,7 @@ ADMIN = UserInfo("root", ("system:masters", ALL_AUTHENTICATED))
 
 
 class CountingIds:
-    """The next ones."""
+    """Counts UIDs up; the suffix of generated names is always the same."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -101,7 +101,7 @@ def subject(kind: str, name: str, namespace: str = "") -> Document:
 def ask(
     user: UserInfo, verb: str, resource: str = "", name: str = "", *, namespace: str = "ns", **more: str
 ) -> AuthorizationAttributes:
-    """A review; `resource` may be `pods/status`."""
+    """The attributes of a request to authorize; `resource` may have a subresource: `pods/status`."""
     plural, _, subresource = resource.partition("/")
     return AuthorizationAttributes(
         user=user, verb=verb, resource=plural, subresource=subresource, namespace=namespace, name=name, **more
@@ -116,7 +116,7 @@ def request(
     *,
     namespace: str = "ns",
 ) -> AdmissionAttributes:
-    """What admission is asked; `resource` may be `pods/status`, and the group comes before the slash."""
+    """The attributes of a request to admit; `resource` may have a group and a subresource: `RESOURCE.GROUP/status`."""
     group_resource, _, subresource = resource.partition("/")
     served = SERVED[group_resource]
     namespace = namespace if served.resource.namespaced else ""
@@ -126,7 +126,7 @@ def request(
 
 
 def post(user: UserInfo, resource: str, body: Any, *, namespace: str = "", name: str = "", **query: str) -> ApiRequest:
-    """A call that creates something."""
+    """A create request to the API handlers."""
     group_resource, _, subresource = resource.partition("/")
     return ApiRequest(
         user=user,

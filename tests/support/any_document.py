@@ -76,7 +76,7 @@ _SCALARS: dict[str, tuple[Any, ...]] = {
     "number": (0, 1.5),
     "boolean": (True, False),
     "bytes": ("", "YQ=="),
-    # Good for either kind of time: one must have six digits, the other may.
+    # Valid for both kinds of time: MicroTime must have six fractional digits, Time may.
     "time": ("2024-01-01T00:00:00.000000Z",),
     "quantity": ("1", "0.5", "1Gi", "-1", "1.00001", 2, 0.25, "0"),
     "int-or-string": (0, 80, "http", "", "--"),
@@ -98,7 +98,7 @@ def _value(random: Any, field: Field, depth: int) -> Any:
 
 
 def any_document(random: Any, definition: str, depth: int = 0) -> dict[str, Any]:
-    """A document with some of its fields, of the right types, that hold anything."""
+    """A document with a random choice of its fields and random values of the right types."""
     chance = 1.0 if depth == 0 else 0.45 if depth < 3 else 0.6
     fields = definitions()[definition].fields
     chosen = {name: field for name, field in fields.items() if depth < 9 and random.random() < chance}

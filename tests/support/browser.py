@@ -32,7 +32,7 @@ FLAGS = (
 
 
 class Tab:
-    """One tab. `complaints` are what scripts, the console and the policy of the page complain of."""
+    """One browser tab; collects the URLs it requests, script exceptions, and errors and warnings of the console."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket, self._number = socket, 0
@@ -41,7 +41,7 @@ class Tab:
         self.requests: list[str] = []
 
     async def listen(self) -> None:
-        """Take what the browser says until it ends."""
+        """Read the browser's messages until the connection closes."""
         async for message in self._socket:
             told = json.loads(message.data)
             if "id" in told and not self._answers[told["id"]].done():
@@ -55,7 +55,7 @@ class Tab:
                 self.complaints.append(f"{entry['text']} {entry.get('url', '')}")
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """One command of the protocol."""
+        """Send one DevTools command and return its result."""
         self._number += 1
         answer = self._answers[self._number] = asyncio.get_running_loop().create_future()
         await self._socket.send_json({"id": self._number, "method": method, "params": params})
@@ -70,12 +70,12 @@ class Tab:
             await self.call(f"{domain}.enable")
 
     async def go(self, url: str) -> None:
-        """Have the tab show an address; a network that comes or goes meanwhile makes the browser give up at first."""
+        """Navigate to a URL; retries on errors, since Chromium aborts when network interfaces change."""
         while "errorText" in await self.call("Page.navigate", url=url):
             await asyncio.sleep(0.2)
 
     async def run(self, script: str) -> Any:
-        """What a script comes to."""
+        """Run a script and return its value."""
         told = await self._evaluate(script)
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
@@ -84,7 +84,7 @@ class Tab:
         return await self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
 
     async def until(self, script: str, *, within_seconds: float = PATIENCE_SECONDS) -> Any:
-        """Wait until a script comes to something true; one that fails, as its element is not there yet, has not."""
+        """Wait until a script returns a true value; a script that throws, as its element is missing, is run again."""
         last: dict[str, Any] = {}
         try:
             async with asyncio.timeout(within_seconds):
@@ -96,7 +96,7 @@ class Tab:
         return last["result"]["value"]
 
     async def comes(self, selector: str, *, within_seconds: float) -> bool:
-        """Whether an element comes in time."""
+        """Whether an element appears in time."""
         for _ in range(int(within_seconds / 0.1)):
             if await self.run(f"Boolean(document.querySelector({json.dumps(selector)}))"):
                 return True
@@ -108,13 +108,13 @@ class Tab:
         await self.until(f"(document.body?.innerText ?? '').includes({json.dumps(text)})")
 
     async def press(self, key: str) -> None:
-        """A key of the keyboard; a single sign is typed."""
+        """Press a key of the keyboard; a single character is typed."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         await self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=key, **text)
         await self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=key)
 
     async def look(self, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:
-        """The size of the window, and which colours the person prefers."""
+        """Set the window's size and the preferred colour scheme."""
         await self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
         )
@@ -122,13 +122,13 @@ class Tab:
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     async def shot(self, path: Path) -> None:
-        """A picture of what is shown."""
+        """Write a screenshot of the page."""
         taken = await self.call("Page.captureScreenshot", format="png")
         await asyncio.to_thread(path.write_bytes, base64.b64decode(taken["data"]))
 
 
 def require_chromium() -> str:
-    """The program; missing, it fails the tests in CI and skips them elsewhere."""
+    """The path of chromium; without it tests fail in CI and are skipped elsewhere."""
     found = shutil.which("chromium")
     if found is None:
         missing = pytest.fail if os.environ.get("CI") else pytest.skip

@@ -53,7 +53,7 @@ def request_pem(wish: CertificateTemplate, key: ec.EllipticCurvePrivateKey) -> b
 def certificate_pem(
     wish: CertificateTemplate, *, at: datetime = NOW, seconds: int | None = None, key: int = 0
 ) -> bytes:
-    """What our signer makes of a wish."""
+    """A certificate that our signer issues for a template."""
     request, uses = x509.load_pem_x509_csr(request_pem(wish, a_key(key))), usages(wish, a_key(key).public_key())
     return sign_certificate(request, uses, authority=an_authority(), now=at, seconds=seconds)
 
@@ -64,7 +64,7 @@ def a_request(
     certificate: bytes | None = None,
     changed: str | None = None,
 ) -> CertificateSigningRequest:
-    """An object as the API has it, with these types of conditions."""
+    """A CertificateSigningRequest with conditions of these types."""
     wish = wish or client_template("n1")
     made = request_object(wish, a_key().public_key(), request_pem(wish, a_key()), name="csr-1")
     listed = tuple(

@@ -15,6 +15,6 @@ def value(lab: ContainerdLab, path: str, controller: str, v1: str, v2: str) -> s
 
 
 def places(lab: ContainerdLab, path: str) -> list[Path]:
-    """A cgroup below the lab's in all hierarchies that have it."""
+    """The folders of a cgroup below the lab's, in every hierarchy that has it."""
     name = lab.cgroup_parent.removeprefix("/")
     return [*CGROUPS.glob(f"*/{name}/{path}"), *CGROUPS.glob(f"{name}/{path}")]

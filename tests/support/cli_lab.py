@@ -38,16 +38,16 @@ class Pykubelet:
         return done
 
     def __call__(self, *arguments: str, text: str = "") -> str:
-        """What it prints."""
+        """Run it and return its standard output."""
         return self.run(*arguments, text=text).stdout
 
     def fails(self, *arguments: str, text: str = "", code: int = 1) -> str:
-        """What it complains about; it must fail."""
+        """Run it and return its standard error; it must exit with `code`."""
         return self.run(*arguments, text=text, code=code).stderr
 
     @contextmanager
     def start(self, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
-        """One that goes on, such as a watch; it is ended with the context."""
+        """Start a long-running command, such as a watch; it is terminated when the context ends."""
         pipe = subprocess.PIPE
         with subprocess.Popen(
             [*COMMAND, *arguments], stdout=pipe, stderr=pipe, text=True, env=self._environment
@@ -59,7 +59,7 @@ class Pykubelet:
 
     @contextmanager
     def terminal(self, *arguments: str) -> Iterator[Terminal]:
-        """One in a terminal of its own."""
+        """Run it in a pseudo-terminal."""
         made = Terminal(*COMMAND, *arguments, environment=self._environment)
         try:
             yield made
@@ -69,15 +69,15 @@ class Pykubelet:
 
 @dataclass(frozen=True)
 class Sides:
-    """Both programs, for one server."""
+    """Both programs, connected to one server."""
 
     pykubelet: Pykubelet
     kubectl: Kubectl
 
     def difference(self, *words: str, code: int = 0) -> str:
-        """Where they differ in what they say to the same words; both must end with `code`.
+        """How their outputs differ for the same arguments; both must exit with `code`.
 
-        They are asked again if they do, as time passes: a node may have told something in between.
+        Runs them up to three times if they differ: a node may have updated the objects in between.
         """
         found = ""
         for _ in range(3):
@@ -92,7 +92,7 @@ class Sides:
 
 
 def timeless(text: str) -> str:
-    """The text with all ages alike, and where they stand in a column without the spaces that depend on them."""
+    """The text with every age replaced by AGE, and without the alignment that depends on the length of ages."""
     lines = [_AGE.sub("AGE ", line).rstrip() for line in text.splitlines()]
     events = next((number for number, line in enumerate(lines) if line == "Events:"), len(lines))
     return "\n".join([*lines[:events], *(" ".join(line.split()) for line in lines[events:])])

@@ -1,4 +1,4 @@
-"""Clients that fail: `Outage` switches the API server off and on, `CrashingClient` stops its user at a call.
+"""Clients that fail: `Outage` switches the API server off and on, `CrashingClient` blocks for ever at one call.
 
 For single failed calls use `pykubelet.testing.faults.FaultyClient`.
 """
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Outage:
-    """A client whose server answers nothing while it is down, and cuts the watches when it goes; a Client."""
+    """A Client whose requests fail while the server is down, and whose watches break when it goes down."""
 
     def __init__(self, inner: Client, *, is_down: bool = False) -> None:
         self._inner = inner
@@ -86,7 +86,7 @@ class Outage:
 
 
 class CrashingClient:
-    """Stops its user at one of its calls, before or after the server has carried it out; a Client.
+    """A Client that blocks for ever at one of its calls, before or after the server has carried it out.
 
     Lists and watches do not count and always work.
     """

@@ -25,7 +25,7 @@ services: Any = api_pb2_grpc
 
 CAP_SYS_RESOURCE = 24
 PLUGIN_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
-# Debian has runc where an ordinary user's PATH does not look.
+# Debian installs runc in a folder that the PATH of an ordinary user does not include.
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 CGROUPS = Path("/sys/fs/cgroup")
 OTHER_HANDLER = "other"
@@ -62,10 +62,10 @@ SystemdCgroup = false
 
 @contextmanager
 def running_containerd() -> Iterator["ContainerdLab"]:
-    """A containerd with the images of `oci_images`, in a folder that is gone afterwards."""
+    """A containerd with the images of `oci_images`, in a folder that is removed afterwards."""
     if os.geteuid() != 0:
         give_up("containerd needs root")
-    # A short path: the socket's may have a hundred characters.
+    # A short path: the path of a Unix socket is limited to about a hundred characters.
     lab = ContainerdLab(Path(tempfile.mkdtemp(prefix="pykubelet-lab-")))
     try:
         lab.set_up()
@@ -90,14 +90,14 @@ def program(name: str) -> str:
 
 
 class ContainerdLab:
-    """One containerd; killed and started again it finds its folders as it left them."""
+    """One containerd, whose folders survive a kill and a restart."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.socket = folder / "containerd.sock"
         self.endpoint = f"unix://{self.socket}"
         self.log = folder / "containerd.log"
-        # The folder's name is no other lab's, so these are not either.
+        # The folder's name is unique, and so are these.
         self.cgroup_parent = f"/{folder.name}"
         self.bridge = f"lab-{folder.name.rpartition('-')[2]}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -121,11 +121,11 @@ class ContainerdLab:
         (self.folder / "config.toml").write_text(text)
 
     def _make_bridge(self) -> dict[str, Any]:
-        """Join pods and this machine; the plugin's own bridge would have this machine forward packets from then on."""
-        # With a fixed address the bridge does not take that of each pod that comes, which the others would not know.
+        """Create the bridge of pods and this machine; the CNI plugin's own would leave packet forwarding enabled."""
+        # Without a fixed MAC address the bridge's changes with each new pod, and the other pods do not learn of it.
         run(program("busybox"), "ip", "link", "add", "name", self.bridge, "address", BRIDGE_ADDRESS, "type", "bridge")
         number = int(Path("/sys/class/net", self.bridge, "ifindex").read_text())
-        # Addresses set aside for test beds; interfaces have different numbers, so labs have different networks.
+        # Addresses reserved for test beds; the interface index is unique, so each lab has its own network.
         network = f"198.{18 + number // 256 % 2}.{number % 256}"
         run(program("busybox"), "ip", "address", "add", f"{network}.1/24", "dev", self.bridge)
         run(program("busybox"), "ip", "link", "set", self.bridge, "up")
@@ -146,23 +146,23 @@ class ContainerdLab:
         self._until(self._answers)
 
     def kill(self) -> None:
-        """End containerd as a crash does; its containers go on."""
+        """Kill containerd as a crash would; its containers keep running."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def shims(self) -> list[psutil.Process]:
-        """The parents of containers, one for each pod; they stay when containerd goes."""
+        """The shims, one for each pod; they outlive containerd."""
         ours = (one for one in psutil.process_iter(["cmdline"]) if str(self.socket) in (one.info["cmdline"] or ()))
         return [one for one in ours if "containerd-shim" in one.info["cmdline"][0]]
 
     def ctr(self, *arguments: str) -> str:
-        """What containerd's own client prints, about the namespace of CRI."""
+        """Run `ctr` in the namespace of CRI and return its output."""
         return run(program("ctr"), "--address", str(self.socket), "--namespace", "k8s.io", *arguments)
 
     def add_images(self, images: Iterable[Image]) -> None:
-        """Have these images, as if pulled."""
+        """Import images, as if they had been pulled."""
         added = tuple(images)
         archive = self.folder / "images.tar"
         write_archive(archive, added, program("busybox"))
@@ -171,10 +171,10 @@ class ContainerdLab:
         self._until(lambda: all(self._has(image.name) for image in added))
 
     def remove(self) -> None:
-        """End containerd and all containers; take away mounts, networks, cgroups and the folder."""
+        """End containerd and all containers; remove mounts, networks, cgroups and the folder."""
         self.kill()
         shims = self.shims()
-        # The shims last: each is the parent of whatever its containers have left.
+        # The shims last: each is the parent of the processes that its containers have left.
         end_processes([child for shim in shims if shim.is_running() for child in shim.children(recursive=True)])
         end_processes(shims)
         for address in self.folder.glob("state/io.containerd.runtime.v2.task/*/*/address"):
@@ -191,7 +191,7 @@ class ContainerdLab:
         shutil.rmtree(self.folder)
 
     def ready_sandboxes(self) -> dict[str, str]:
-        """The pods that have a sandbox, by name, and the handler that was asked for with each."""
+        """The names of the pods that have a ready sandbox, each with its runtime handler."""
         with grpc.insecure_channel(self.endpoint) as channel:
             request = cri.ListPodSandboxRequest()
             listed = services.RuntimeServiceStub(channel).ListPodSandbox(request, timeout=5).items
@@ -223,7 +223,7 @@ def may_lower_oom_scores() -> bool:
 
 
 def end_processes(processes: Iterable[psutil.Process]) -> None:
-    """Kill them and wait until they have ended; who reaps them, and when, is not our business."""
+    """Kill processes and wait until they have ended, though their parents may not have reaped them yet."""
     for process in processes:
         with suppress(ProcessLookupError):
             descriptor = os.pidfd_open(process.pid)

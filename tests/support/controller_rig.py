@@ -28,7 +28,7 @@ BROKEN = "broken"
 
 
 class Listening(Protocol):
-    """A controller."""
+    """A controller that takes events from informers and has a work queue."""
 
     def listen(self, informers: Informers) -> None: ...
     async def process_next(self) -> None: ...
@@ -85,17 +85,17 @@ class SimulatedNodes:
 
 
 class Bench:
-    """One client, what is known of its server, and the objects of a test."""
+    """A client with informers and an event recorder, and short methods for the objects of a test."""
 
     def __init__(self, client: Client, *, plain: Client | None = None) -> None:
-        """Controllers use `client`; the test uses `plain`, if that is another one."""
+        """Controllers use `client`; the test itself and the event recorder use `plain`, by default the same."""
         self.client, self.plain, self.clock = client, plain or client, VirtualClock()
         self.informers = Informers(client=client, clock=self.clock)
         self.recorder = Recorder(sink=self.plain, source=EventSource(component="tests"), clock=self.clock)
 
     @asynccontextmanager
     async def running(self, *controllers: Listening) -> AsyncIterator[None]:
-        """Runs the controllers; their informers are synced first."""
+        """Runs the controllers; yields once their informers are synced."""
         async with running_controllers(*controllers, informers=self.informers, recorder=self.recorder) as informed:
             await informed.wait()
             yield

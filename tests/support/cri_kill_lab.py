@@ -15,7 +15,7 @@ _LEDGERS = "ledgers"
 
 
 class CriKillLab(KillLab):
-    """A lab whose containers are containerd's."""
+    """A kill lab whose containers run on containerd."""
 
     def __init__(self, folder: Path, containerd: ContainerdLab) -> None:
         super().__init__(folder, node_runtime(containerd))
@@ -33,7 +33,7 @@ class CriKillLab(KillLab):
         return self._containerd, *super().programs(node)
 
     def given_up_starts(self) -> int:
-        # By then a program may have run for a moment.
+        # The program of a failed start may have run for a moment.
         lines = self._containerd.log.read_text().splitlines()
         return sum("StartContainer" in line and "failed" in line for line in lines)
 

@@ -30,13 +30,13 @@ Fields = dict[str, Any]
 
 @asynccontextmanager
 async def opened(lab: ContainerdLab) -> AsyncIterator[OpenCri]:
-    """A runtime on the test bed."""
+    """A CRI runtime on the lab's containerd."""
     async with open_cri(CriSettings(socket=str(lab.socket), cgroup_root=lab.cgroup_parent)) as found:
         yield found
 
 
 async def remove_everything(runtime: Runtime) -> None:
-    """Stop and remove all pods there are."""
+    """Stop and remove all pods of a runtime."""
     for pod in await runtime.pods():
         for sandbox in pod.sandboxes:
             await runtime.stop(sandbox.id, 0)
@@ -45,7 +45,7 @@ async def remove_everything(runtime: Runtime) -> None:
 
 
 def node_runtime(lab: ContainerdLab) -> NodeRuntime:
-    """The test bed as a node uses it."""
+    """The runtime options of a node that uses the lab's containerd."""
 
     async def end() -> None:
         async with opened(lab) as found:
@@ -56,7 +56,7 @@ def node_runtime(lab: ContainerdLab) -> NodeRuntime:
 
 
 class CriLab:
-    """A runtime and a folder for logs: short ways to a pod with one container."""
+    """A runtime and a folder for logs, with short methods for pods with one container."""
 
     def __init__(self, cri: OpenCri, folder: Path) -> None:
         self.cri, self.folder = cri, folder
@@ -65,7 +65,7 @@ class CriLab:
         self._count = itertools.count()
 
     def pod(self, *command: str, image: str = oci_images.BUSYBOX, pod: Fields | None = None, **container: Any) -> Pod:
-        """A pod; `pod` are fields of its spec, all else is its container's."""
+        """A pod; `pod` has fields of its spec, `container` those of its container."""
         main = Container(name="main", image=image, command=command, **container)
         return build.pod(f"pod-{next(self._count)}", containers=(main,), **(pod or {}))
 
@@ -93,28 +93,28 @@ class CriLab:
         return ContainerRequest(**{**given, **fields})
 
     async def add(self, pod: Pod, sandbox_id: str, **fields: Any) -> str:
-        """The id of a container that runs in a sandbox."""
+        """Start a container in a sandbox and return its id."""
         container_id = await self.cri.runtime.create_container(await self.request(pod, sandbox_id, **fields))
         await self.cri.runtime.start(container_id)
         return container_id
 
     async def run(self, pod: Pod) -> str:
-        """The id of a pod's container, which runs."""
+        """Start a pod's container in a new sandbox and return its id."""
         return await self.add(pod, await self.sandbox(pod))
 
     async def start(self, *command: str, mounts: tuple[Mount, ...] = (), **fields: Any) -> tuple[str, str]:
-        """The ids of a sandbox and of a container that runs in it."""
+        """Start a container in a new sandbox and return the ids of sandbox and container."""
         pod = self.pod(*command, **fields)
         sandbox_id = await self.sandbox(pod)
         return sandbox_id, await self.add(pod, sandbox_id, mounts=mounts)
 
     async def run_shell(self, script: str, **fields: Any) -> str:
-        """The id of a container that runs a script."""
+        """Start a container that runs a script and return its id."""
         _, container_id = await self.start("sh", "-c", script, **fields)
         return container_id
 
     async def tell(self, container_id: str, script: str) -> list[str]:
-        """The lines that a script prints in a container."""
+        """Run a script in a container and return the lines that it prints."""
         outcome = await self.cri.runtime.run(
             container_id, ("sh", "-c", script), timeout_seconds=10, limit_bytes=100_000
         )
@@ -126,7 +126,7 @@ class CriLab:
         return found
 
     async def first_line(self) -> LogLine:
-        """The first line of the log, once it is there."""
+        """Wait for the first line of the log and return it."""
         while not (self.log_path.exists() and b"\n" in self.log_path.read_bytes()):
             await asyncio.sleep(0.02)
         line = parse_line(self.log_path.read_bytes().partition(b"\n")[0] + b"\n")
@@ -134,7 +134,7 @@ class CriLab:
         return line
 
     async def until_exited(self, pod: Pod) -> RuntimeContainer:
-        """The newest container of a pod, once it has ended."""
+        """Wait until the newest container of a pod has ended, and return it."""
         while (found := (await self.inspect(pod)).containers[0]).state != ContainerState.EXITED:
             await asyncio.sleep(0.02)
         return found

@@ -1,6 +1,6 @@
 """Deployments with their controllers against the real API without a network, on virtual time.
 
-Pods run nowhere: a stand-in for all nodes binds them, has them become ready, and ends them.
+Pods do not run: simulated nodes bind them, report them ready, and remove deleted ones.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Seen:
 
 
 class Cluster:
-    """The API server, nodes of sorts, and everything that was seen of pods and sets."""
+    """The API server, simulated nodes, and the states of all pods that a watch has seen."""
 
     def __init__(self, client: Client, clock: Clock | None = None) -> None:
         self.client = client
@@ -58,7 +58,7 @@ class Cluster:
 
     @asynccontextmanager
     async def controllers(self, client: Client | None = None) -> AsyncIterator[None]:
-        """Both controllers at work, perhaps with another way to the API server."""
+        """Runs the controllers of Deployments and ReplicaSets, with another client if given."""
         way, clock = client or self.client, self.clock
         recorder = Recorder(sink=self.client, source=EventSource(component="tests"), clock=clock)
         informers = Informers(client=way, clock=clock)
@@ -97,11 +97,11 @@ class Cluster:
         return await self.deployment(name)
 
     async def patch(self, body: Document, name: str = "web") -> None:
-        """Change a Deployment as a person does."""
+        """Patch a Deployment as a user does."""
         await self.client.patch(DEPLOYMENTS, name, body, namespace=NAMESPACE)
 
     async def set_image(self, image: str, name: str = "web") -> None:
-        """Have another version."""
+        """Change the image of the pod template."""
         containers = [{"name": "main", "image": image}]
         await self.patch({"spec": {"template": {"spec": {"containers": containers}}}}, name)
 
@@ -110,12 +110,11 @@ class Cluster:
         return await self.client.get(DEPLOYMENTS, name, namespace=NAMESPACE)
 
     async def sets(self) -> dict[str, ReplicaSet]:
-        """The sets by the image of their pods."""
+        """The ReplicaSets by the image of their pods."""
         listed = (await self.client.list(REPLICA_SETS, namespace=NAMESPACE)).items
         return {str(one.spec.template.spec.containers[0].image): one for one in listed}
 
     async def pods(self) -> tuple[Pod, ...]:
-        """All pods."""
         return (await self.client.list(PODS, namespace=NAMESPACE)).items
 
     async def events(self) -> list[str]:
@@ -127,14 +126,14 @@ class Cluster:
     async def until(
         self, holds: Callable[[Deployment], bool], *, name: str = "web", within_seconds: float = 120.0
     ) -> Deployment:
-        """The Deployment, once something holds of it."""
+        """Wait until `holds` is true of a Deployment, and return it."""
         async with asyncio.timeout(within_seconds):
             while not holds(found := await self.deployment(name)):
                 await asyncio.sleep(0.5)
             return found
 
     async def watch_pods(self, ready: asyncio.Event) -> None:
-        """Note what there is after every single change."""
+        """Record the pods after every single change."""
         async with self.client.watch(PODS, namespace=NAMESPACE) as events:
             ready.set()
             async for event in events:
@@ -152,7 +151,7 @@ class Cluster:
                 self.seen.append(Seen(len(active), available, images))
 
     async def collect_garbage(self) -> None:
-        """Delete sets and pods that are managed by something that is gone."""
+        """Delete ReplicaSets and pods whose controller no longer exists."""
         await self._collect(REPLICA_SETS, await self._uids(DEPLOYMENTS))
         await self._collect(PODS, await self._uids(REPLICA_SETS))
 
@@ -168,7 +167,7 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(folder: Path) -> AsyncIterator[Cluster]:
-    """An API server with nodes of sorts, and no controllers yet."""
+    """An API server with simulated nodes, without controllers."""
     async with local_api(folder) as api:
         made, ready = Cluster(api.client), asyncio.Event()
         async with running({"pods": made.nodes.run, "watch of pods": with_ready_event(made.watch_pods, ready)}):
@@ -177,12 +176,12 @@ async def cluster(folder: Path) -> AsyncIterator[Cluster]:
 
 
 def progressing(deployment: Deployment) -> DeploymentCondition:
-    """What the Deployment says of its progress."""
+    """The Progressing condition of a Deployment."""
     return next(one for one in deployment.status.conditions if one.type == "Progressing")
 
 
 def is_rolled_out(deployment: Deployment) -> bool:
-    """What `kubectl rollout status` waits for."""
+    """Whether `kubectl rollout status` would succeed now."""
     status = deployment.status
     return (
         status.observed_generation >= deployment.metadata.generation

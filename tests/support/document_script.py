@@ -1,8 +1,9 @@
-"""A document as a shell script: its blocks in the order in which a reader comes to them. Pure.
+"""Converts the code blocks of a document to a shell script that runs them in reading order; does no I/O.
 
-`sh` is typed, `python` is run as a program or, with `pytest`, by that; `yaml` is checked; both are saved under the name that
-`file=NAME` gives them. `console` is typed and its answers are kept. A command with `stays` runs on beside what follows,
-from when it says `ready`, until a block with `after-ctrl-c` comes. What has `not-run="WHY"` is left out.
+`sh` is run by the shell, `python` as a program or, with `pytest`, by pytest; `yaml` is checked; both are saved under
+the name that `file=NAME` gives. `console` commands are run and their output is kept. A command with `stays` keeps
+running in the background once it prints `ready`, until a block with `after-ctrl-c`. Blocks with
+`not-run="WHY"` are skipped.
 """
 
 import shlex
@@ -33,7 +34,7 @@ ctrl_c() {{
 
 
 def script_of(blocks: Sequence[Block]) -> str:
-    """The whole script; before each block it says at which line of the document it is."""
+    """The whole script; before each block it prints the block's line in the document."""
     parts = [_BEGIN]
     for block in blocks:
         steps = [] if "not-run" in block.options else list(_steps(block))
@@ -43,7 +44,7 @@ def script_of(blocks: Sequence[Block]) -> str:
 
 
 def answer_file(line: int) -> str:
-    """Where the answer of a console's command is kept."""
+    """The file that keeps the output of a console command."""
     return f"answer-{line}.txt"
 
 

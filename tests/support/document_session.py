@@ -16,7 +16,7 @@ _SECONDS = 170.0
 
 
 def type_document(document: Path, folder: Path, uid: int = 0) -> list[str]:
-    """Run all its blocks, as this user; what went wrong, each with its line."""
+    """Run all code blocks of a document as this user; returns what failed or printed something else, with lines."""
     blocks = read_blocks(document.read_text())
     tree = folder / "pykubelet"
     _plant(tree)
@@ -43,7 +43,7 @@ def type_document(document: Path, folder: Path, uid: int = 0) -> list[str]:
 
 
 def _plant(tree: Path) -> None:
-    """What a reader may edit is copied, what is only read is shared."""
+    """Copy the files that a reader may edit, link those that are only read."""
     tree.mkdir()
     for name in _COPIED:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy

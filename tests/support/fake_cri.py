@@ -19,7 +19,7 @@ ALWAYS = {
 
 
 class FakeCri:
-    """A runtime in memory, as far as it matters who asks for what how often."""
+    """A CRI server in memory: answers from the pods added to it, and counts the calls of each method."""
 
     def __init__(self, *, has_events: bool = True, has_config: bool = True, config: str = "") -> None:
         self.calls: Counter[str] = Counter()
@@ -32,7 +32,7 @@ class FakeCri:
         self._times = itertools.count(1)
 
     def add(self, uid: str, *, state: Any = cri.CONTAINER_RUNNING) -> str:
-        """A pod with one container; both have its UID in their ids."""
+        """Add a pod with one container, both with the UID in their ids; returns the container's id."""
         labels = {"io.kubernetes.pod.uid": uid, "io.kubernetes.pod.name": uid, "io.kubernetes.pod.namespace": "default"}
         self.sandboxes[f"box-{uid}"] = cri.PodSandboxStatus(
             id=f"box-{uid}", metadata=cri.PodSandboxMetadata(uid=uid), created_at=next(self._times), labels=labels
@@ -150,7 +150,7 @@ def _serialized(message: Any) -> bytes:
 
 @asynccontextmanager
 async def serving(fake: FakeCri, folder: Path) -> AsyncIterator[str]:
-    """Serves at a socket in a folder; gives its path."""
+    """Serves at a socket in a folder; yields its path."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((_Handler(fake),))
     socket = folder / "fake.sock"

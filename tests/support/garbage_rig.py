@@ -27,7 +27,7 @@ class Owners:
 
     @asynccontextmanager
     async def collecting(self, client: ControllerClient | None = None) -> AsyncIterator[None]:
-        """The collector at work, all objects known to it; by another client than ours, if given."""
+        """Runs the garbage collector, with another client if given; yields once it is ready."""
         recorder = Recorder(sink=self.client, source=EventSource(component="garbage"), clock=self._clock)
         collector = GarbageCollector(client=client or self.client, recorder=recorder, clock=self._clock)
         ready = asyncio.Event()
@@ -45,14 +45,14 @@ class Owners:
         namespace: str = "default",
         **metadata: Any,
     ) -> Document:
-        """An object with references to these."""
+        """Create an object with these owners."""
         place = namespace if resource.namespaced else ""
         meta = {"name": name, "ownerReferences": [reference(owner) for owner in owners], **metadata}
         body: Document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
         return await self.client.create(as_documents(resource), body, namespace=place)
 
     async def make_all(self, graph: Mapping[str, Iterable[str]], *, blocking: bool = True) -> None:
-        """Config maps with references to each other: of each name its owners. Rings are possible."""
+        """Create config maps from a graph of names to the names of their owners; the graph may have cycles."""
         made = {name: await self.make(name) for name in graph}
         for name, owners in graph.items():
             references = [reference(made[owner], blocking=blocking) for owner in owners]
@@ -73,7 +73,7 @@ class Owners:
             return None
 
     async def left(self, resource: Resource = CONFIG_MAPS) -> dict[str, set[str]]:
-        """What is there: of each name the names of its owners."""
+        """The objects that still exist: each name with the names of its owners."""
         found = await self.client.list(as_documents(resource))
         return {
             item["metadata"]["name"]: {owner["name"] for owner in item["metadata"].get("ownerReferences", [])}
@@ -98,7 +98,7 @@ def reference(owner: Document, *, blocking: bool = True) -> Document:
 
 
 def survivors(graph: Mapping[str, Iterable[str]], deleted: str, policy: str) -> dict[str, set[str]]:
-    """What must be left, and with which owners, when one object is deleted."""
+    """The objects that must remain after one is deleted, each with its remaining owners."""
     gone, found = {deleted}, policy != "Orphan"
     while found:
         more = {name for name, owners in graph.items() if name not in gone and set(owners) and set(owners) <= gone}

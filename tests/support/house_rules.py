@@ -1,7 +1,7 @@
-"""The rules about the shape of the code, as functions from sources to problems; `tests/test_house_rules.py` applies them.
+"""The rules about the shape of the code, as functions from sources to problems; applied by `tests/test_house_rules.py`.
 
-A rule takes a `Source`, or the list of all of them, and returns what is wrong in words. Nothing is read here, so that a
-test can show each rule a source that breaks it.
+A rule takes a `Source`, or the list of all of them, and returns descriptions of what is wrong. Nothing is read here, so
+that a test can show each rule a source that breaks it.
 """
 
 import ast
@@ -100,7 +100,7 @@ def module_problems(source: Source) -> list[str]:
 
 
 def size_problems(source: Source) -> list[str]:
-    """Functions, classes, Protocols and constructors have their limits."""
+    """Functions, classes, Protocols and constructors stay below their size limits."""
     found = [
         f"{f.name} has {length(f)} lines; at most {MAX_FUNCTION_LINES}"
         for f in source.functions
@@ -200,7 +200,7 @@ def cycles(sources: Sequence[Source]) -> list[str]:
 
 
 def folder_counts(sources: Sequence[Source]) -> Counter[str]:
-    """The number of modules in each folder, but those with one file per kind or per command."""
+    """The number of modules in each folder, except in those with one file per kind or per command."""
     modules = [source for source in sources if not source.path.endswith("__init__.py")]
     return Counter(source.folder for source in modules if source.folder not in UNBOUNDED_FOLDERS)
 
@@ -215,7 +215,7 @@ def crowded_folders(sources: Sequence[Source]) -> list[str]:
 
 
 def repeated_class_names(sources: Sequence[Source]) -> list[str]:
-    """A class name stands for one thing in the whole project; `# same name:` on its line says why it may not."""
+    """A class name is unique in the whole project, unless a comment `# same name:` on its line gives a reason."""
     places = defaultdict(list)
     for source in sources:
         lines = source.text.splitlines()

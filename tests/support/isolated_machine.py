@@ -1,7 +1,7 @@
-"""Runs a command as if it were alone on a machine: a network of nothing but loopback, and no process or container runtime.
+"""Runs a command as if alone on a machine: only a loopback network, no other processes, no container runtime.
 
-`python isolated_machine.py UID COMMAND...` is what runs inside. Whatever the command leaves running ends with it, and every port is
-free, so that a document's commands can be typed as they stand.
+`python isolated_machine.py UID COMMAND...` runs inside the new namespaces. Processes that the command leaves running
+end with it, and every port is free, so that the commands of a document can be run unchanged.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ _RUNTIMES = Path("/run/containerd")
 def run_alone(
     command: list[str], *, folder: Path, environment: Mapping[str, str], seconds: float, uid: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run it in a folder with this environment and no more, as this user; what it says is in `stdout`."""
+    """Run a command in a folder, as this user, with only this environment; `stdout` has all its output."""
     spaces = _SPACES if os.geteuid() == 0 else ("--user", "--map-root-user", *_SPACES)
     require_spaces(spaces)
     return subprocess.run(
@@ -43,21 +43,21 @@ def run_alone(
 
 
 def require_spaces(spaces: tuple[str, ...]) -> None:
-    """Fails the tests in CI and skips them elsewhere if the machine has no namespaces for us."""
+    """Fails the tests in CI and skips them elsewhere if this user cannot create namespaces."""
     if shutil.which("unshare") is None or subprocess.run(["unshare", *spaces, "true"], check=False).returncode:
         missing = pytest.fail if os.environ.get("CI") else pytest.skip
         missing("this user may not make namespaces")
 
 
 def inside(uid: int, command: list[str]) -> None:
-    """Loopback is up, nobody's containerd is there; then the command."""
+    """Enable loopback, hide the machine's containerd, then run the command."""
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh", b"lo", _UP))
     if _RUNTIMES.exists():
         subprocess.run(["mount", "-t", "tmpfs", "none", _RUNTIMES], check=True)
     if uid:
         become_ordinary(uid)
-    # As process 1 a shell would have to look after orphans; as a child of one that does nothing else it need not.
+    # As process 1 a shell would have to reap orphans; as a child of this process it need not.
     sys.exit(subprocess.run(command, check=False).returncode)
 
 

@@ -27,7 +27,7 @@ NAMESPACE = "default"
 
 
 class Run(NamedTuple):
-    """How the containers of a pod run: so long, then they end with this code; and how long they take to stop."""
+    """How the container of a pod runs: for how long, with which exit code, and how long it takes to stop."""
 
     seconds: float = 5.0
     code: int = 0
@@ -38,7 +38,7 @@ Script = Callable[[Pod], Run]
 
 
 class PodRunner:
-    """Runs pods: each becomes ready after a second, runs as its script says, and goes when it is deleted."""
+    """Simulates pods: each becomes ready after a second, runs as scripted, and is removed when it is deleted."""
 
     def __init__(self, client: Client, script: Script) -> None:
         self._client, self._script = client, script
@@ -105,7 +105,7 @@ class PodRunner:
 
 
 class BatchWorld:
-    """An API server, and pods that run; controllers come and go."""
+    """An API server with simulated pods; controllers can be started and stopped."""
 
     def __init__(self, client: Client, runner: PodRunner) -> None:
         self.client, self.runner = client, runner
@@ -115,12 +115,12 @@ class BatchWorld:
         self.told.append((reason, message))
 
     def reasons(self, *but: str) -> list[str]:
-        """The reasons of all events, in order, without some."""
+        """The reasons of all events in order, except the given ones."""
         return [reason for reason, _ in self.told if reason not in but]
 
     @asynccontextmanager
     async def controllers(self, client: Client | None = None) -> AsyncIterator[None]:
-        """The controllers of batch at work, perhaps with another way to the API server."""
+        """Runs the controllers of the batch group, with another client if given."""
         way, clock = client or self.client, VirtualClock()
         informers, informed = Informers(client=way, clock=clock), asyncio.Event()
         control = PodControl(client=way, recorder=self)
@@ -182,7 +182,7 @@ class BatchWorld:
         await self.client.patch(kind, name, {"spec": spec}, namespace=NAMESPACE, patch_type=PatchType.MERGE)
 
     async def until(self, holds: Callable[[Job], bool], name: str = "job", *, within_seconds: float = 3600) -> Job:
-        """The job once something holds of it."""
+        """Wait until `holds` is true of the job, and return it."""
         async with asyncio.timeout(within_seconds):
             while not holds(job := await self.job(name)):
                 await asyncio.sleep(0.5)
@@ -190,12 +190,12 @@ class BatchWorld:
 
 
 def conditions(job: Job) -> list[tuple[str, str]]:
-    """Types and reasons of the conditions that hold."""
+    """Types and reasons of the conditions with status True."""
     return [(one.type, one.reason) for one in job.status.conditions if one.status == "True"]
 
 
 def counts(status: JobStatus) -> tuple[int, int, int]:
-    """Active, succeeded, failed."""
+    """The numbers of active, succeeded and failed pods."""
     return status.active, status.succeeded, status.failed
 
 
@@ -207,7 +207,7 @@ def job_spec(**spec: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def batch_world(folder: Path, script: Script = lambda _: Run()) -> AsyncIterator[BatchWorld]:
-    """A server and a runner of pods, for as long as the context lasts."""
+    """An API server with simulated pods, for as long as the context lasts."""
     async with local_api(folder) as api:
         runner, ready = PodRunner(api.client, script), asyncio.Event()
         async with running({"runner": with_ready_event(runner.run, ready)}):

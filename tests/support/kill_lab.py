@@ -1,7 +1,7 @@
-"""A real API server and a real node to be killed, with witnesses that neither of them can influence.
+"""A real API server and a real node to be killed, with records that neither of them can influence.
 
-Each container writes down its own starts in a file, a ledger; a watch keeps every version of every pod; processes are
-told by an entry of their environment.
+Each container records its own starts in a file, the ledger; a watch keeps every version of every pod; processes of
+containers are found by an entry in their environment.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from pykubelet_process import ADMIN_TOKEN, NodeProcess, ServerProcess
 
 MIRROR, HASH = "kubernetes.io/config.mirror", "kubernetes.io/config.hash"
 PODS = "/api/v1/namespaces/default/pods"
-# Number and start time of the shell, which `exec` does not change, and the pod as the container knows it.
+# PID and start time of the shell, which `exec` does not change, and the pod's UID as the container sees it.
 _SIGN_IN = 'read -r s </proc/self/stat; set -- $s; echo "start $NAME $1 ${22} $POD_UID" >>"$LEDGER"; '
 FOR_EVER = "exec sleep 100000"
 
 
 @dataclass(frozen=True)
 class Start:
-    """One start of a container, as it wrote it down itself."""
+    """One start of a container, as the container recorded it."""
 
     container: str
     pid: int
@@ -51,7 +51,7 @@ class Start:
 
 
 class Program(Protocol):
-    """What can be killed, and started again."""
+    """A program that can be killed and started again."""
 
     def kill(self) -> None: ...
 
@@ -59,7 +59,7 @@ class Program(Protocol):
 
 
 class KillLab:
-    """All of it, in one folder."""
+    """API server, manifests and ledgers in one folder, and the versions of pods that a watch has seen."""
 
     def __init__(self, folder: Path, runtime: NodeRuntime = PROCESSES) -> None:
         self.root, self.manifests, self.ledgers = folder / "node", folder / "manifests", folder / "ledgers"
@@ -75,11 +75,11 @@ class KillLab:
         self._http: aiohttp.ClientSession | None = None
 
     def new_node(self) -> NodeProcess:
-        """The node, once there is a server."""
+        """A new process of the node, connected to the server."""
         return NodeProcess(self._folder, "--kubeconfig", str(self.server.kubeconfig), *self._options, name=NODE)
 
     def container(self, pod_name: str, script: str = FOR_EVER, name: str = "main", **fields: Any) -> dict[str, Any]:
-        """A container that signs in, and then does what the script says."""
+        """A container that records its start in the ledger and then runs the script."""
         own = [
             {"name": "NAME", "value": name},
             {"name": "LEDGER", "value": str(self.ledgers / pod_name)},
@@ -88,23 +88,23 @@ class KillLab:
         return shell(_SIGN_IN + script, name, env=[*own, *fields.pop("env", ())], **fields)
 
     def pod(self, name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
-        """A pod of such containers; one that runs for ever if none is given."""
+        """A pod with these containers, by default one that runs for ever."""
         given = containers or (self.container(name),)
         return pod(name, *given, **{"automountServiceAccountToken": False, **spec})
 
     def write_manifest(self, document: dict[str, Any]) -> None:
-        """Make or change the file of a static pod, all at once."""
+        """Create or replace the manifest of a static pod atomically."""
         name = document["metadata"]["name"]
         temporary = self._folder / "manifest"
         temporary.write_text(json.dumps(document))
         temporary.rename(self.manifests / f"{name}.json")
 
     def remove_manifest(self, name: str) -> None:
-        """Remove the file of a static pod."""
+        """Remove the manifest of a static pod."""
         (self.manifests / f"{name}.json").unlink()
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """A request to the API server; its answer, which is not an error."""
+        """Send a request to the API server and return the answer, which must not be an error."""
         assert self._http is not None
         async with self._http.request(method, self.server.url + path, json=body) as response:
             answer = await response.json()
@@ -112,7 +112,7 @@ class KillLab:
             return answer
 
     async def create(self, document: dict[str, Any]) -> None:
-        """Create a pod."""
+        """Create a pod in the API."""
         await self.ask("POST", PODS, document)
 
     async def pods(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class KillLab:
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
-        """Watch the pods meanwhile."""
+        """Watch the pods while the context lasts."""
         async with running({"watch of the test": self._watch}):
             yield
 
@@ -135,14 +135,14 @@ class KillLab:
                 self.versions.setdefault(event["object"]["metadata"]["name"], []).append(event["object"])
 
     def starts(self, name: str) -> list[Start]:
-        """Every start of a container of a pod of this name."""
+        """Every recorded start of a container in pods of this name."""
         with suppress(FileNotFoundError):
             words = (line.split() for line in (self.ledgers / name).read_text().splitlines())
             return [Start(w[1], int(w[2]), int(w[3]), w[4]) for w in words if w[0] == "start"]
         return []
 
     def processes(self) -> dict[int, int]:
-        """All processes of all containers of this lab and their sessions, whoever knows of them."""
+        """All processes of this lab's containers with their sessions, read from /proc."""
         found = {}
         for pid in all_processes():
             with suppress(OSError):
@@ -151,11 +151,11 @@ class KillLab:
         return found
 
     def pod_folders(self) -> list[Path]:
-        """What the node keeps on disk of pods."""
+        """The folders of pods on the node's disk."""
         return list((self.root / "pods").glob("*"))
 
     def mounts(self) -> list[Path]:
-        """All that is mounted for pods."""
+        """All mounts below the folders of pods."""
         places = (Path(line.split()[1]) for line in Path("/proc/self/mounts").read_text().splitlines())
         return [place for place in places if place.is_relative_to(self.root / "pods")]
 
@@ -170,28 +170,28 @@ class KillLab:
         return found
 
     def kill_supervisors(self, *names: str) -> None:
-        """Kill the supervisors of all containers of these pods, of all pods if none is named; gone when this returns."""
+        """Kill the supervisors of these pods' containers, or of all pods if none is named, and wait for their end."""
         for pid, container_id in self.supervisors().items():
             config = json.loads((self.root / "process/containers" / container_id / "config.json").read_text())
             if not names or config["facts"]["pod"]["name"].removesuffix(f"-{NODE}") in names:
                 kill(pid)
 
     def kill_containers(self, *names: str) -> None:
-        """Likewise, the first processes of containers."""
+        """Kill the first process of each container of these pods, and wait for its end."""
         for start in (start for name in names for start in self.starts(name)):
             if start.is_alive:
                 kill(start.pid)
 
     def programs(self, node: NodeProcess) -> tuple[Program, ...]:
-        """All that is to be there for pods to run, in the order in which to start it."""
+        """The programs that pods need to run, in the order in which they are started."""
         return self.server, node
 
     def given_up_starts(self) -> int:
-        """How many starts were undone because the node that asked for them was killed: they come again."""
+        """How many starts of containers were undone as the node that requested them was killed; they are repeated."""
         return 0
 
     def wrong_helpers(self, running: Mapping[int, str]) -> list[str]:
-        """What is wrong with those that look after containers; these run, in pods of these names."""
+        """What is wrong with supervisors and spawners; `running` has the PIDs of containers with their pods' names."""
         found = []
         if len(supervisors := self.supervisors()) != len(running):
             found.append(f"{len(supervisors)} supervisors for {len(running)} containers")
@@ -200,7 +200,7 @@ class KillLab:
         return found
 
     def cut_power(self) -> None:
-        """Nothing runs, nothing is mounted, and all that is written down is of an earlier boot of the machine."""
+        """Simulate a power failure: kill all processes, unmount all volumes, date all records to an earlier boot."""
         self.kill_supervisors()
         self.end_the_rest()
         for path in (self.root / "process").glob("*/*/*.json"):
@@ -214,20 +214,20 @@ class KillLab:
             subprocess.run(["umount", str(place)], check=True)
 
     def note_spawner(self, node: NodeProcess) -> None:
-        """Remember who starts supervisors for this node."""
+        """Remember the process that starts supervisors for this node."""
         for pid in children_of(node.pid):
             with suppress(OSError):
                 if "spawn" in name_of(pid):
                     self.spawners.add((pid, int(stat_fields(pid)[19])))
 
     def living_spawners(self) -> int:
-        """How many of those remembered are still there."""
+        """How many of the remembered spawners are still alive."""
         return sum(Start("", pid, ticks, "").is_alive for pid, ticks in self.spawners)
 
 
 def kill(pid: int) -> None:
     """Kill a process; it has ended when this returns."""
-    # What is gone already is as dead as it should be.
+    # The process may have ended already.
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -244,7 +244,7 @@ L = TypeVar("L", bound=KillLab)
 
 @asynccontextmanager
 async def open_lab(lab: L) -> AsyncIterator[L]:
-    """A lab with a server; whatever its containers have left running is ended."""
+    """A lab with a running server; kills everything that its containers have left running."""
     await asyncio.to_thread(lab.server.start)
     headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
     connector = aiohttp.TCPConnector(ssl=lab.server.tls())
@@ -258,7 +258,7 @@ async def open_lab(lab: L) -> AsyncIterator[L]:
 
 
 async def until(is_so: Callable[[], Any], *, within_seconds: float = 40.0) -> None:
-    """Look again and again until a function of now finds nothing wrong; AssertionError with what it found."""
+    """Poll a function until it finds no problem; raises AssertionError with the last problem it found."""
     wrong: Any = None
     with suppress(TimeoutError):
         async with asyncio.timeout(within_seconds):

@@ -16,7 +16,7 @@ PROBE = {"exec": {"command": ["true"]}, "periodSeconds": 1, "timeoutSeconds": 10
 
 @dataclass
 class Wish:
-    """A pod, and what is to be seen of it in the end."""
+    """A pod and its expected final state."""
 
     document: dict[str, Any]
     starts: dict[str, int] = field(default_factory=lambda: {"main": 1})
@@ -48,30 +48,30 @@ class Wish:
 
 
 def job(lab: KillLab, name: str, code: int, seconds: float) -> Wish:
-    """Ends with a code after a time, and is not started again."""
+    """A pod that exits with a code after a time and is not restarted."""
     made = lab.container(name, f"sleep {seconds:.2f}; exit {code}")
     return Wish(lab.pod(name, made, restartPolicy="Never"), exit_codes={"main": code})
 
 
 def endless(lab: KillLab, name: str, *, script: str = FOR_EVER, **container: Any) -> Wish:
-    """Runs until it is deleted."""
+    """A pod that runs until it is deleted."""
     return Wish(lab.pod(name, lab.container(name, script, **container)))
 
 
 def second_try(lab: KillLab, name: str, policy: str) -> Wish:
-    """Fails once; then it ends well, or runs on."""
+    """A pod that fails once; then it succeeds with policy OnFailure, and otherwise keeps running."""
     made = lab.container(name, FIRST_FAILS + ("exit 0" if policy == "OnFailure" else FOR_EVER))
     codes = {"main": 0} if policy == "OnFailure" else {}
     return Wish(lab.pod(name, made, restartPolicy=policy), starts={"main": 2}, exit_codes=codes)
 
 
 def crowd(lab: KillLab, name: str) -> Wish:
-    """Has two init containers, a sidecar and two others that share memory."""
+    """A pod with two init containers, a sidecar, and two containers that share a volume in memory."""
     init = [lab.container(name, "sleep 0.1; exit 0", f"init-{number}") for number in range(2)]
     sidecar = lab.container(name, FOR_EVER, "sidecar", restartPolicy="Always")
     mount = {"name": "memory", "mountPath": "/mnt"}
     regular = [lab.container(name, FOR_EVER, one, readinessProbe=PROBE, volumeMounts=[mount]) for one in ("one", "two")]
-    # Ordinary users cannot mount, so they get a folder.
+    # Ordinary users cannot mount, so their volume is a folder on disk.
     memory = {"name": "memory", "emptyDir": {"medium": "Memory"} if os.geteuid() == 0 else {}}
     names = ("init-0", "init-1", "sidecar", "one", "two")
     return Wish(
@@ -82,7 +82,7 @@ def crowd(lab: KillLab, name: str) -> Wish:
 
 
 def mapped(lab: KillLab, name: str, config_map: str) -> Wish:
-    """Needs a config map, in its environment and as a file."""
+    """A pod that needs a config map, in its environment and as a file."""
     value = {"name": "VALUE", "valueFrom": {"configMapKeyRef": {"name": config_map, "key": "key"}}}
     mount = {"name": "map", "mountPath": "/etc/the-map"}
     script = f'[ "$VALUE $(cat /etc/the-map/key)" = "value value" ] || exit 5; {FOR_EVER}'
@@ -91,18 +91,18 @@ def mapped(lab: KillLab, name: str, config_map: str) -> Wish:
 
 
 def container_statuses(pod: Any) -> tuple[Any, ...]:
-    """Of all its containers."""
+    """The statuses of all containers of a pod, init containers first."""
     return (*pod["status"].get("initContainerStatuses", ()), *pod["status"].get("containerStatuses", ()))
 
 
 def conditions(shown: Any) -> dict[str, tuple[str, str]]:
-    """The conditions of a pod or node, and since when they are as they are."""
+    """The status and the last transition time of each condition of a pod or node."""
     listed = shown["status"].get("conditions", ())
     return {one["type"]: (one["status"], one["lastTransitionTime"]) for one in listed}
 
 
 def wrong_now(lab: KillLab, wishes: list[Wish], shown: dict[str, Any]) -> list[str]:
-    """What is not, or not yet, as it should be."""
+    """How pods, processes and folders differ from what is expected in the end."""
     wanted = {wish.api_name: wish for wish in wishes if not wish.is_deleted}
     found = [f"{name}: nobody wants it" for name in shown.keys() - wanted.keys()]
     for wish in wishes:
@@ -135,7 +135,7 @@ def _wrong(lab: KillLab, wish: Wish, shown: Any) -> Iterator[str]:
             else one["state"].get("terminated", {}).get("exitCode") != code
         ):
             yield f"{one['name']} is {one['state']}"
-        # A try that was given up may have failed like any other, but does not count.
+        # A start that was undone may have failed as scripted, but is not counted as a restart.
         counted = wish.restart_count(one["name"]) - one["restartCount"]
         if not 0 <= counted <= lab.given_up_starts():
             yield f"{one['name']} has restartCount {one['restartCount']}"
@@ -150,7 +150,7 @@ def _wrong_mirror(lab: KillLab, wish: Wish, shown: Any) -> Iterator[str]:
     notes, last = shown["metadata"]["annotations"], lab.starts(wish.name)[-1:]
     if [one.is_alive for one in last] != [True]:
         yield "does not run"
-    # The container knows the pod it is of; the mirror tells which pod it shows.
+    # The ledger has the UID of the static pod that runs; the mirror's annotations name the one that it shows.
     elif {notes.get(MIRROR), notes.get(HASH)} != {last[0].pod_uid}:
         yield f"mirror of {notes}, but {last[0].pod_uid} runs"
     version = wish.document["metadata"].get("labels", {})
@@ -159,7 +159,7 @@ def _wrong_mirror(lab: KillLab, wish: Wish, shown: Any) -> Iterator[str]:
 
 
 def _wrong_processes(lab: KillLab, wishes: list[Wish]) -> list[str]:
-    """Processes of nobody, supervisors of nobody, spawners of earlier nodes."""
+    """Unexpected and missing processes, and what is wrong with supervisors and spawners."""
     expected: dict[int, str] = {}
     for wish in wishes:
         running = wish.starts.keys() - wish.exit_codes.keys()
@@ -172,7 +172,7 @@ def _wrong_processes(lab: KillLab, wishes: list[Wish]) -> list[str]:
 
 
 def _wrong_folders(lab: KillLab, wishes: list[Wish]) -> list[str]:
-    """Folders and mounts of pods that are gone."""
+    """Folders and mounts of pods that no longer exist."""
     uids = {lab.starts(wish.name)[-1].pod_uid for wish in wishes if lab.starts(wish.name)}
     left = [
         path for path in (*lab.pod_folders(), *lab.mounts()) if path.relative_to(lab.root / "pods").parts[0] not in uids
@@ -181,7 +181,7 @@ def _wrong_folders(lab: KillLab, wishes: list[Wish]) -> list[str]:
 
 
 def moves(lab: KillLab, wish: Wish) -> Iterator[str]:
-    """What moved in a pod that had come to what it was to come to."""
+    """The first change of a pod after it had reached its expected state."""
     settled = None
     for version in lab.versions.get(wish.api_name, ()):
         if version["metadata"].get("deletionTimestamp"):
@@ -196,7 +196,7 @@ def moves(lab: KillLab, wish: Wish) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Shown:
-    """What may not move in a pod that has settled."""
+    """The parts of a pod's status that may not change after it has reached its expected state."""
 
     phase: str
     conditions: dict[str, tuple[str, str]]
@@ -219,13 +219,13 @@ class Shown:
 
 
 def untold_ends(lab: KillLab, wish: Wish) -> list[str]:
-    """Containers of a deleted pod that were started, and whose end the API never showed."""
+    """Containers of a deleted pod that were started, but are not terminated in its last version."""
     ended = {one["name"] for one in container_statuses(lab.versions[wish.api_name][-1]) if "terminated" in one["state"]}
     return [f"{wish.name}: {one.container}" for one in lab.starts(wish.name) if one.container not in ended]
 
 
 def ids_seen(lab: KillLab, wish: Wish) -> dict[str, int]:
-    """How many different containers of each name the API has ever shown of a pod, if only as the last one that ended."""
+    """How many container ids the API has shown for each container name of a pod, in `containerID` or `lastState`."""
     found = set()
     for version in lab.versions[wish.api_name]:
         for one in container_statuses(version):

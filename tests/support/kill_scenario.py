@@ -1,8 +1,8 @@
-"""The kill -9 scenario: what a node is asked to do while it is killed, and its required end state."""
+"""The kill -9 scenario: pods are created, changed and deleted while a node is killed; then their state is checked."""
 
 import asyncio
 import os
-import random  # noqa: TID251  moments of a seed that is told
+import random  # noqa: TID251  the seed is reported, so a run can be repeated
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -36,7 +36,7 @@ READY_SECONDS = 1.2
 
 
 class Story:
-    """What is asked of a node while it is killed: pods that come, change and go."""
+    """The pods that are created, changed and deleted while a node is killed."""
 
     def __init__(self, lab: KillLab, seed: int) -> None:
         self.lab, self.random = lab, random.Random(seed)
@@ -44,7 +44,7 @@ class Story:
         self._count = 0
 
     async def begin(self) -> None:
-        """Pods that are there from the start to the end."""
+        """Create the pods that exist from the start."""
         lab = self.lab
         await lab.ask(
             "POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "map"}, "data": {"key": "value"}}
@@ -69,7 +69,7 @@ class Story:
         self.lab.write_manifest(wish.document)
 
     async def create_some(self) -> None:
-        """One to three pods of any kind."""
+        """Create one to three pods of random kinds."""
         for _ in range(self.random.randint(1, 3)):
             self._count += 1
             name, lab = f"pod-{self._count}", self.lab
@@ -89,7 +89,7 @@ class Story:
             await self.create(wish)
 
     async def delete_one(self) -> None:
-        """Any of those that came later."""
+        """Delete a random one of the pods that were created later."""
         found = [one for one in self.wishes if one.name.startswith("pod-") and not one.is_deleted]
         if found:
             wish = self.random.choice(found)
@@ -97,7 +97,7 @@ class Story:
             await self.lab.ask("DELETE", f"{PODS}/{wish.name}")
 
     def edit(self) -> None:
-        """Change a manifest, which makes another pod of it; sometimes it goes, and comes again with the next edit."""
+        """Change a manifest, which replaces its pod; sometimes remove it, and write it again with the next edit."""
         self._count += 1
         old = next((one for one in self.wishes if one.name == "edited"), None)
         if old is not None:
@@ -112,7 +112,7 @@ class Story:
         self.write(wish)
 
     async def wrong(self) -> list[str]:
-        """What is not, or not yet, as it should be."""
+        """How the current state differs from the expected one."""
         return wrong_now(self.lab, self.wishes, await self.lab.pods())
 
     async def act(self, moment: str) -> None:
@@ -126,7 +126,7 @@ class Story:
 
 
 async def kill_once(story: Story, node: NodeProcess, linger_seconds: float) -> None:
-    """Start the node, have it do something, and kill it at some moment."""
+    """Start the node, change its pods, and kill it at a random moment."""
     chance, moment = story.random, story.random.choice(MOMENTS)
     is_before = chance.random() < 0.2
     if is_before:
@@ -137,7 +137,7 @@ async def kill_once(story: Story, node: NodeProcess, linger_seconds: float) -> N
         if not is_before:
             await story.act(moment)
     story.lab.note_spawner(node)
-    # Most of them soon after, where the most is going on.
+    # Most kills come soon after the change, while the node is busiest.
     await asyncio.sleep(linger_seconds * chance.random() ** 2)
     assert node.is_running, "".join(node.lines[-20:])
     await asyncio.to_thread(node.kill)
@@ -145,7 +145,7 @@ async def kill_once(story: Story, node: NodeProcess, linger_seconds: float) -> N
 
 @asynccontextmanager
 async def told_on_failure(node: NodeProcess, what: str) -> AsyncIterator[None]:
-    """Adds what is needed to understand a failure; ends the node."""
+    """Adds a note and the node's last log lines to a failed assertion; kills the node at the end."""
     try:
         yield
     except AssertionError as error:
@@ -157,7 +157,7 @@ async def told_on_failure(node: NodeProcess, what: str) -> AsyncIterator[None]:
 
 
 async def survive_kills(lab: KillLab, kills: int, *, linger_seconds: float = 0.6) -> None:
-    """A node is killed so often, up to so long after it was asked for something, and is not missed."""
+    """A node killed `kills` times, up to `linger_seconds` after each change, still reaches the expected state."""
     seed = int(os.environ.get("KILL_SEED") or int.from_bytes(os.urandom(4)))
     story, node = Story(lab, seed), lab.new_node()
     async with lab.following(), told_on_failure(node, f"again: KILL_SEED={seed}"):
@@ -184,18 +184,18 @@ async def survive_kills(lab: KillLab, kills: int, *, linger_seconds: float = 0.6
 
 
 def last_states(pod: Any) -> dict[str, tuple[int, str]]:
-    """How the containers of a pod ended before they were started again."""
+    """Exit code and reason of the previous run of each restarted container of a pod."""
     ends = {one["name"]: one["lastState"]["terminated"] for one in container_statuses(pod) if one.get("lastState")}
     return {name: (end["exitCode"], end["reason"]) for name, end in ends.items()}
 
 
 def again(wish: Wish) -> None:
-    """All its containers are to start once more."""
+    """Expect one more start of each of its containers."""
     wish.starts = {name: count + 1 for name, count in wish.starts.items()}
 
 
 async def survive_everything(lab: KillLab) -> None:
-    """All is killed at once: what runs is found, what ended is told, what is missing is started."""
+    """After all programs are killed, running containers are found, ended ones reported, missing ones started."""
     story, node, end = Story(lab, 0), lab.new_node(), lab.ledgers / "end"
     kept, lost, hit, static_lost = (endless(lab, name) for name in ("kept", "lost", "hit", "static-lost"))
     never = {name: job(lab, name, 0, 10_000) for name in ("never-lost", "never-hit", "never-kept")}

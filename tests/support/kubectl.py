@@ -11,7 +11,7 @@ import pytest
 
 
 def require_kubectl() -> str:
-    """The program; missing, it fails the tests in CI and skips them elsewhere."""
+    """The path of kubectl; without it tests fail in CI and are skipped elsewhere."""
     found = shutil.which("kubectl")
     if found is None:
         missing = pytest.fail if os.environ.get("CI") else pytest.skip
@@ -21,14 +21,14 @@ def require_kubectl() -> str:
 
 
 class Kubectl:
-    """Runs kubectl with a kubeconfig and, unless told otherwise, in a namespace."""
+    """Runs kubectl with a kubeconfig in a namespace, unless the arguments name another one."""
 
     def __init__(self, kubeconfig: Path, namespace: str, cache: Path) -> None:
         self._command = [require_kubectl(), f"--kubeconfig={kubeconfig}", f"--cache-dir={cache}"]
         self.namespace = namespace
 
     def command(self, *arguments: str) -> list[str]:
-        """The command line."""
+        """The command line that runs kubectl."""
         return [*self._command, f"--namespace={self.namespace}", *arguments]
 
     def run(self, *arguments: str, text: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -39,17 +39,17 @@ class Kubectl:
         return done
 
     def __call__(self, *arguments: str, text: str = "") -> str:
-        """What it prints."""
+        """Run it and return its standard output."""
         return self.run(*arguments, text=text).stdout
 
     def json(self, *arguments: str, text: str = "") -> Any:
-        """What it prints as JSON."""
+        """Run it with `-o json` and return the decoded output."""
         return json.loads(self(*arguments, "-o", "json", text=text))
 
     def fails(self, *arguments: str, text: str = "") -> str:
-        """What it complains about; it must fail."""
+        """Run it and return its standard error; it must exit with code 1."""
         return self.run(*arguments, text=text, code=1).stderr
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """Start one that goes on, such as a watch."""
+        """Start a long-running command, such as a watch."""
         return subprocess.Popen(self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -52,7 +52,7 @@ def widget(name: str, size: Any = 1) -> str:
 
 
 class Told:
-    """What users are told."""
+    """Keeps the problems that users would see."""
 
     def __init__(self) -> None:
         self.open: dict[str, str] = {}
@@ -66,7 +66,7 @@ class Told:
 
 
 class Cluster:
-    """A server, its objects, and controllers that come and go."""
+    """An API server, its objects, and a controller that can be started and stopped."""
 
     def __init__(self, client: ControllerClient) -> None:
         self.client = client
@@ -74,7 +74,7 @@ class Cluster:
 
     @asynccontextmanager
     async def following(self, *paths: Path) -> AsyncIterator[None]:
-        """The controller at work, its first pass done; as started anew each time."""
+        """Runs a new manifest controller; yields once its first pass is done."""
         self.told = Told()
         controller = ManifestController(paths=paths, client=self.client, problems=self.told, say=self.told.lines.append)
         ready = asyncio.Event()
@@ -89,7 +89,7 @@ class Cluster:
             return None
 
     async def values(self, *, namespace: str = "default") -> dict[str, str]:
-        """What the config maps hold, by name."""
+        """The values of the config maps, by name."""
         found = await self.client.list(as_documents(CONFIG_MAPS), namespace=namespace)
         return {item["metadata"]["name"]: item["data"]["v"] for item in found.items if "v" in item.get("data", {})}
 
@@ -122,7 +122,7 @@ class Cluster:
             raise AssertionError(f"{await self.values()}, {self.told.open}, {self.told.lines}") from None
 
     async def put(self, name: str, value: str = "1") -> None:
-        """Make a config map by another hand."""
+        """Create a config map directly, not from a manifest."""
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}}
         await self.client.create(as_documents(CONFIG_MAPS), body, namespace="default")
 

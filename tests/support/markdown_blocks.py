@@ -14,7 +14,7 @@ _COMMAND = re.compile(r"\s*(\$ |sudo |scripts/|pykubelet |kubectl |export |curl 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block; `options` are the words behind the language: `not-run="why"`, `stays`."""
+    """One code block; `options` are the words after the language: `not-run="why"`, `stays`."""
 
     language: str
     options: Mapping[str, str]
@@ -24,20 +24,20 @@ class Block:
 
     @property
     def looks_like_commands(self) -> bool:
-        """Whether a reader would take a line of it for something to type."""
+        """Whether a reader would take a line of it for a command."""
         return any(_COMMAND.match(line) for line in self.text.splitlines())
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A command of a console, and what it is said to answer; `...` in that stands for anything."""
+    """A console command and its documented output, in which `...` stands for any text."""
 
     command: str
     answer: str
     line: int
 
     def fits(self, said: str) -> bool:
-        """Whether a real answer is the one that is shown; how wide columns are does not count."""
+        """Whether real output matches the documented one, regardless of the width of columns."""
         shown = re.sub(r"[ \t]+", " ", self.answer.strip())
         pattern = ".*".join(map(re.escape, shown.split("...")))
         return re.fullmatch(pattern, re.sub(r"[ \t]+", " ", said.strip()), re.DOTALL) is not None
@@ -49,7 +49,7 @@ def read_places(text: str) -> list[tuple[str, str]]:
 
 
 def read_blocks(text: str) -> tuple[Block, ...]:
-    """All blocks, in their order; one that nobody closes is an error."""
+    """All code blocks in order; raises ValueError for a block that is not closed."""
     found: list[Block] = []
     lines = iter(enumerate(text.splitlines(), start=1))
     for number, line in lines:
@@ -76,7 +76,7 @@ def _info(text: str) -> tuple[str, dict[str, str]]:
 
 
 def read_console(block: Block) -> tuple[Exchange, ...]:
-    """What is typed behind each `$ `, and what stands below it."""
+    """The command after each `$ `, with the output below it."""
     found: list[Exchange] = []
     for number, line in enumerate(block.text.splitlines(), start=block.line):
         if line.startswith("$ "):

@@ -19,7 +19,7 @@ LABELS = {"app": "web"}
 
 
 class Spaces:
-    """The server, and what was in each namespace in the moment in which it went."""
+    """The API server, and the content of each namespace at the moment of its removal."""
 
     def __init__(self, api: LocalApi) -> None:
         self.api, self.bench = api, Bench(api.client)
@@ -32,14 +32,14 @@ class Spaces:
 
     @asynccontextmanager
     async def ending(self, client: ControllerClient | None = None) -> AsyncIterator[None]:
-        """The controller at work; by another client than ours, if given."""
+        """Runs the namespace controller, with another client if given."""
         asked: ControllerClient = client or self.api.client
         bench = Bench(asked, plain=self.api.client)
         async with bench.running(NamespaceController(client=asked, clock=bench.clock)):
             yield
 
     async def fill(self, name: str) -> None:
-        """A namespace with objects that go at once, a pod that its node has to stop, and one that somebody holds."""
+        """Create a namespace with objects that can be deleted at once, a pod on a node, and one with a finalizer."""
         await self.bench.make(NAMESPACES, name)
         await self.bench.make(CONFIG_MAPS, "free", namespace=name)
         await self.bench.make(CONFIG_MAPS, "held", namespace=name, metadata={"finalizers": [HOLD]})
@@ -53,19 +53,19 @@ class Spaces:
         await self.bench.delete(NAMESPACES, name)
 
     async def stop_pod(self, name: str) -> None:
-        """What a node does once the containers are gone."""
+        """Remove the pod, as its node does once the containers have ended."""
         await self.api.client.delete(POD_KIND, "running", namespace=name, options=NOW)
 
     async def release(self, name: str) -> None:
-        """What whoever holds an object does in the end."""
+        """Remove the finalizer of the held object."""
         await self.bench.change(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}}, namespace=name)
 
     def content(self, name: str) -> set[str]:
-        """What is in a namespace."""
+        """The objects in a namespace."""
         return {f"{key.collection}/{key.name}" for key in self.api.store.newest_in(name)}
 
     async def complaints(self, name: str) -> dict[str, str]:
-        """Those of the conditions of a namespace that are true."""
+        """The messages of the namespace's conditions with status True, by type."""
         namespace: Document | None = await self.bench.get(NAMESPACES, name)
         assert namespace is not None
         conditions = namespace["status"].get("conditions", ())
@@ -80,6 +80,6 @@ class Spaces:
 
 @asynccontextmanager
 async def spaces(folder: Path) -> AsyncIterator[Spaces]:
-    """The server, for as long as the context lasts."""
+    """An API server that does not terminate namespaces itself."""
     async with local_api(folder, ends_namespaces=False) as api:
         yield Spaces(api)

@@ -52,7 +52,7 @@ STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 class NothingRuns:
-    """PodDeletionSafety of a node whose pods nobody deletes."""
+    """PodDeletionSafety of a node whose pods have no running containers and hold no resources."""
 
     def could_have_running_containers(self, uid: PodUid) -> bool:
         return False
@@ -62,7 +62,7 @@ class NothingRuns:
 
 
 class ListedPods:
-    """What a runtime would list and measure: what the cache was told."""
+    """The listing and the measurements of a runtime, as the test sets them."""
 
     def __init__(self) -> None:
         self.listed: dict[PodUid, RuntimePod] = {}
@@ -79,7 +79,7 @@ class ListedPods:
 
 
 class NodeRig:
-    """A node with pods that are said to run; what they write and do is up to the test."""
+    """A node whose pods are reported as running; the test decides what they write and do."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock = folder, SystemClock()
@@ -90,7 +90,7 @@ class NodeRig:
         self.stuck = ""
 
     def add_pod(self, wanted: Pod | None = None, *, attempt: int = 0) -> Pod:
-        """A pod whose containers all run."""
+        """Add a pod whose containers all run."""
         given = wanted or pod("web", containers=[container("main")])
         self.pods.update_pod(given)
         self.show(given, attempt=attempt)
@@ -99,7 +99,7 @@ class NodeRig:
     def show(
         self, given: Pod, *, state: protocol.ContainerState = protocol.ContainerState.RUNNING, attempt: int = 0
     ) -> None:
-        """The runtime shows the pod's containers in a state."""
+        """Have the runtime report the pod's containers in a state."""
         uid = PodUid(given.metadata.uid)
         containers = tuple(
             RuntimeContainer(
@@ -130,7 +130,7 @@ class NodeRig:
         self.statuses.set_pod_status(given, PodStatus(phase="Running", container_statuses=statuses))
 
     def log_path(self, given: Pod, name: str = "main", attempt: int = 0) -> Path:
-        """Where the log of a container is; its folder is made."""
+        """The path of a container's log; creates its folder."""
         path = Path(self.logs.path(pod_names(given), name, attempt))
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
@@ -144,7 +144,7 @@ class NodeRig:
         counts: ServerRequestMetrics | None = None,
         debugging: bool = True,
     ) -> KubeletHandlers:
-        """The API without its sockets."""
+        """The handlers of the API, without a server."""
         machine = MachineReader(data_dir=self.folder, clock=self.clock)
         stats = StatsProvider(
             node_name=NODE, machine=machine, runtime=cast("protocol.Runtime", self.runtime), usages=self.runtime
@@ -176,7 +176,7 @@ class NodeRig:
     async def serving(
         self, tls: ssl.SSLContext, judge: AccessReviewer, *, debugging: bool = True
     ) -> AsyncIterator[int]:
-        """The API on loopback; its port."""
+        """Serves the API on loopback; yields its port."""
         listener = socket.create_server(("127.0.0.1", 0))
         counts = ServerRequestMetrics()
         front = self.front(judge, counts=counts, debugging=debugging)
@@ -185,7 +185,7 @@ class NodeRig:
 
 
 class FixedJudge:
-    """A judge who knows one token, and what its owner may do; writes down what it was asked. Judge."""
+    """An AccessReviewer that knows one token and what its user may do, and records what it has to authorize."""
 
     def __init__(self, *allowed: tuple[str, str], failing: str = "") -> None:
         self._allowed, self._failing = allowed, failing
@@ -206,7 +206,7 @@ class FixedJudge:
 def asked(
     method: str, target: str, *, token: str = "good", body: bytes = b"", offer: UpgradeOffer | None = None
 ) -> HttpRequest:
-    """A request without its socket."""
+    """A request that did not come through a socket."""
 
     async def read_body() -> bytes:
         return body
@@ -232,7 +232,7 @@ class Authority:
         self._authority.cert_pem.write_to_path(self.path)
 
     def client(self, user: str, group: str = "system:masters") -> ssl.SSLContext:
-        """How a client with a certificate of this user connects; it trusts any server."""
+        """The TLS context of a client with a certificate of this user; it trusts any server."""
         context = anonymous()
         self._authority.issue_cert(f"{user}.example.com", common_name=user, organization_name=group).configure_cert(
             context
@@ -241,7 +241,7 @@ class Authority:
 
 
 def anonymous() -> ssl.SSLContext:
-    """How a client without a certificate connects; it trusts any server."""
+    """The TLS context of a client without a certificate; it trusts any server."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -255,7 +255,7 @@ def own_tls(folder: Path, client_authority: Path | None) -> ssl.SSLContext:
 
 @asynccontextmanager
 async def standalone(folder: Path, *, debugging: bool = True) -> AsyncIterator[tuple[NodeRig, str, ssl.SSLContext]]:
-    """A node without an API server: the node, its URL, and how its administrator connects."""
+    """A node without an API server; yields the node, its URL, and the TLS context of its administrator."""
     rig, authority = NodeRig(folder), Authority(folder)
     tls = await asyncio.to_thread(own_tls, folder, authority.path)
     async with rig.serving(tls, CertificateOnlyAccess(), debugging=debugging) as port:

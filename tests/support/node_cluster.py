@@ -28,7 +28,7 @@ class Done:
 
 
 class Cluster:
-    """The API server, a node in it, and kubectl, which runs beside this process's loop."""
+    """The API server, a node in it, and kubectl, which runs without blocking the event loop."""
 
     def __init__(self, server: ServerProcess, rig: NodeRig, port: int, cache: Path) -> None:
         self.server, self.rig, self.node_url = server, rig, f"https://127.0.0.1:{port}"
@@ -59,7 +59,7 @@ class Cluster:
         assert patched.code == 0, patched.err
 
     async def run_pod(self, wanted: Pod | None = None) -> Pod:
-        """A pod that the API and the node say is running."""
+        """Create a pod that the API and the node report as running."""
         given = wanted or pod("web", containers=[container("main")])
         document = to_document(given)
         document["metadata"] = {"name": given.metadata.name, "namespace": given.metadata.namespace}

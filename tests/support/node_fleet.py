@@ -33,7 +33,7 @@ EVENT_DOCUMENTS = as_documents(schema.EVENTS)
 
 
 class Fleet:
-    """The nodes and pods of a test. A node beats until it is told to be silent."""
+    """The nodes and pods of a test. A node renews its lease while its name is in `beating`."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -43,7 +43,7 @@ class Fleet:
     async def add_node(
         self, name: str, *, labels: Mapping[str, str] | None = None, is_ready: bool = True, **allocatable: str
     ) -> None:
-        """A node with plenty of everything that nothing else is said about; it beats from now on."""
+        """Create a node that renews its lease from now on; resources that are not given are ample."""
         now = format_time(self.clock.now())
         amounts = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
         ready = {
@@ -67,13 +67,13 @@ class Fleet:
         await self.client.patch(NODES, name, change, patch_type=PatchType.STRATEGIC, subresource=subresource)
 
     async def say(self, name: str, kind: str, status: str) -> None:
-        """Have a node say something of itself."""
+        """Set a condition of a node, as its kubelet would."""
         now = format_time(self.clock.now())
         condition = {"type": kind, "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now}
         await self.change_node(name, subresource="status", status={"conditions": [condition]})
 
     async def add_pod(self, name: str, *, labels: Mapping[str, str] | None = None, cpu: str = "", **spec: Any) -> Pod:
-        """A pod without a node, unless it is said."""
+        """Create a pod, which has no node unless the spec names one."""
         asked = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
         body = {
             "apiVersion": "v1",
@@ -85,7 +85,7 @@ class Fleet:
         return await self.pod(name)
 
     async def say_pod(self, name: str, **status: Any) -> None:
-        """Have a kubelet say something of a pod."""
+        """Patch the status of a pod, as its kubelet would."""
         await self.client.patch(PODS, name, {"status": status}, namespace=NAMESPACE, subresource="status")
 
     async def pod(self, name: str) -> Pod:
@@ -97,7 +97,7 @@ class Fleet:
         return await self.client.get(NODES, name)
 
     async def taints(self, name: str) -> set[tuple[str, str]]:
-        """The taints of a node, without the domain that all of them have."""
+        """The keys and effects of a node's taints; keys are without `node.kubernetes.io/`."""
         taints = (await self.node(name)).spec.taints
         return {(taint.key.removeprefix("node.kubernetes.io/"), taint.effect) for taint in taints}
 
@@ -107,20 +107,20 @@ class Fleet:
         return {pod.metadata.name: pod.spec.node_name for pod in listed.items}
 
     async def until_pod(self, name: str, holds: Callable[[Pod], bool], *, within_seconds: float = 60.0) -> Pod:
-        """The pod as soon as something holds of it."""
+        """Wait until `holds` is true of a pod, and return it."""
         async with asyncio.timeout(within_seconds):
             while not holds(pod := await self.pod(name)):
                 await asyncio.sleep(0.1)
         return pod
 
     async def until_placed(self, name: str, *, within_seconds: float = 60.0) -> str:
-        """The node of a pod as soon as it has one."""
+        """Wait until a pod has a node, and return the node's name."""
         return (
             await self.until_pod(name, lambda pod: bool(pod.spec.node_name), within_seconds=within_seconds)
         ).spec.node_name
 
     async def is_gone(self, name: str) -> bool:
-        """Whether the API does not have the pod any more."""
+        """Whether the API no longer has the pod."""
         try:
             await self.pod(name)
         except NotFound:
@@ -128,18 +128,18 @@ class Fleet:
         return False
 
     async def force_delete(self, name: str) -> None:
-        """Have the API forget a pod at once."""
+        """Delete a pod from the API at once, with grace 0."""
         await self.client.delete(PODS, name, namespace=NAMESPACE, options=NOW)
 
     async def events(self, name: str) -> list[tuple[str, str, str]]:
-        """Source, reason and message of the events about an object; written within a second."""
+        """Source, reason and message of the events about an object; waits a second until they are written."""
         await asyncio.sleep(1)
         listed = (await self.client.list(EVENT_DOCUMENTS, namespace=NAMESPACE)).items
         about = [one for one in listed if one["involvedObject"]["name"] == name]
         return [(one["source"]["component"], one["reason"], one["message"]) for one in about]
 
     async def beat(self) -> None:
-        """Renew the leases of all nodes that beat, for ever."""
+        """Renew the leases of all nodes in `beating`, for ever."""
         while True:
             await asyncio.sleep(HEARTBEAT_SECONDS)
             for name in sorted(self.beating):
@@ -159,7 +159,7 @@ class Fleet:
 async def controllers(
     client: Client, clock: Clock, *, sink: Client | None = None, terminated_threshold: int = 12_500
 ) -> AsyncIterator[None]:
-    """Runs scheduler, node lifecycle, taint eviction and pod garbage collector; their events may go another way."""
+    """Runs scheduler, node lifecycle, taint eviction and pod garbage collector; `sink` takes their events."""
     informers, informed, by_node = Informers(client=client, clock=clock), asyncio.Event(), PodsByNode()
 
     def recorder(component: str) -> Recorder:
@@ -198,7 +198,7 @@ async def controllers(
 
 @asynccontextmanager
 async def fleet(client: Client, *, through: Client | None = None, **settings: Any) -> AsyncIterator[Fleet]:
-    """Nodes that beat, and controllers; these may have another way to the API server."""
+    """Nodes that renew their leases, and controllers, which use the client `through` if given."""
     made = Fleet(client)
     async with controllers(through or client, made.clock, sink=client, **settings), running({"beats": made.beat}):
         yield made

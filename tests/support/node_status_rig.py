@@ -38,7 +38,7 @@ SETTINGS = NodeStatusSettings(name="node-1", hostname="host-1")
 
 
 class FailingApi(MemoryApi):
-    """An API whose next calls of a verb fail as told, or hang."""
+    """An API whose next calls of a verb fail as scripted, or hang."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock)
@@ -69,7 +69,7 @@ class FailingApi(MemoryApi):
 
 
 class NodeWorld:
-    """A machine, how it is, and what is told about it: the outer doors of a reporter and a lease."""
+    """The collaborators of a status reporter and a lease: machine, health, images, API and event recorder."""
 
     def __init__(self, settings: NodeStatusSettings = SETTINGS, client: Client | None = None) -> None:
         self.clock = VirtualClock()
@@ -117,13 +117,13 @@ class NodeWorld:
         self.events.append((event_type, reason, message))
 
     def calls(self, resource: str = "nodes") -> list[str]:
-        """The verbs of the requests about a resource since the last time."""
+        """The verbs of the requests for a resource since the last call."""
         verbs = [call.verb for call in self.api.calls if call.resource == resource]
         self.api.calls = []
         return verbs
 
     def reasons(self) -> list[str]:
-        """The reasons of the events since the last time."""
+        """The reasons of the events since the last call."""
         reasons, self.events = [reason for _, reason, _ in self.events], []
         return reasons
 
@@ -139,7 +139,7 @@ class NodeWorld:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Event]:
-        """The reporter at work; yields the event of its readiness."""
+        """Runs the reporter; yields the event that is set once it is ready."""
         async with asyncio.TaskGroup() as group:
             ready = asyncio.Event()
             task = group.create_task(self.reporter.run(ready))

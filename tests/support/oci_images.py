@@ -24,7 +24,7 @@ WEB = "example.test/web:1"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 PASSWD = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nworker:x:1000:1000::/home:/bin/sh\n"
 GROUP = "root:x:0:\nnogroup:x:65534:\nworker:x:1000:\nextra:x:2000:worker\n"
-# The shell waits for whatever ends, so that a pod with one process namespace has a parent for orphans.
+# The shell reaps every process that ends, so that orphans in a shared process namespace have a parent.
 PAUSE_SCRIPT = "trap 'exit 0' TERM INT; while :; do sleep 86400 & wait $!; done"
 STUBBORN_SCRIPT = "trap '' TERM INT; echo ready; while :; do sleep 1; done"
 STOP_SIGNAL_SCRIPT = "trap 'echo got USR1; exit 3' USR1; trap '' TERM; echo ready; while :; do sleep 1 & wait $!; done"
@@ -32,7 +32,7 @@ STOP_SIGNAL_SCRIPT = "trap 'echo got USR1; exit 3' USR1; trap '' TERM; echo read
 
 @dataclass(frozen=True)
 class Image:
-    """An image: busybox, further files in a layer of their own, and the settings as an image's config spells them."""
+    """An image: busybox, further files in a layer of their own, and settings with the names of the OCI config."""
 
     name: str
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -60,7 +60,7 @@ IMAGES = (
 
 
 def write_archive(target: Path, images: Iterable[Image], busybox: str) -> None:
-    """Write an OCI layout with all the images; layers that are alike are there once."""
+    """Write an OCI layout with all the images; equal layers are stored once."""
     blobs: dict[str, bytes] = {}
 
     def keep(kind: str, content: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ _NEEDED = (Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parent)
 
 
 def become_ordinary(uid: int) -> None:
-    """Become another user for good; what is needed may be where only root can reach it, so a way is opened for us."""
+    """Switch to another user for good; makes interpreter and tree reachable if they are below root's home."""
     below = {path.relative_to(_HOME).parts[0] for path in _NEEDED if path.is_relative_to(_HOME)}
     if below and not _HOME.stat().st_mode & 0o001:
         kernel.unshare(kernel.NEW_MOUNTS)

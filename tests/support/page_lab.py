@@ -12,25 +12,25 @@ from kubectl import Kubectl
 from process_lab import end_containers
 from pykubelet_process import PykubeletProcess, UpProcess
 
-# What the browser tells in the console: networks of other programs' containers come and go; a pod that has gone is
-# asked for once more, and a simulated container has no log.
+# Expected messages in the console: networks of other programs' containers come and go; the page requests a deleted pod
+# once more, and a simulated container has no log.
 _EXPECTED = re.compile(r"net::ERR_NETWORK_CHANGED|status of 404 .*/(?:pods|logs)/")
 
 
 class PageLab:
-    """A program that serves a page, whose links are in `folder`, and a tab."""
+    """A program that serves the page, a tab, and the file in `folder` with the page's link."""
 
     def __init__(self, process: PykubeletProcess, folder: Path, tab: Tab) -> None:
         self.process, self.link_file, self.tab = process, folder / "page-link", tab
 
     @property
     def link(self) -> str:
-        """The link that works now."""
+        """The link that is valid now."""
         return self.link_file.read_text().strip()
 
     @property
     def address(self) -> str:
-        """Where the page is, without any key."""
+        """The address of the page, without a key."""
         parts = urlsplit(self.link)
         return f"{parts.scheme}://{parts.netloc}"
 
@@ -44,7 +44,7 @@ class PageLab:
         await self.tab.until("document.querySelector('#view').childElementCount > 0")
 
     def faults(self) -> list[str]:
-        """What scripts and the console complained of, and requests that left this machine."""
+        """Unexpected errors and warnings of scripts and the console, and requests to other hosts."""
         away = [url for url in self.tab.requests if not url.startswith((self.address, "about:"))]
         return [line for line in self.tab.complaints if not _EXPECTED.search(line)] + away
 
@@ -62,7 +62,7 @@ class UpLab(PageLab):
 
 @asynccontextmanager
 async def page_of_up(folder: Path, *, runtime: str = "sim", **files: str) -> AsyncIterator[UpLab]:
-    """A cluster whose manifests are these files, looked at; at the end nothing is left, and nothing was wrong."""
+    """A `pykubelet up` with these manifests and its page in a tab; at the end no errors may have been logged."""
     manifests = folder / "manifests"
     manifests.mkdir()
     for name, text in files.items():

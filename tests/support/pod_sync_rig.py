@@ -16,7 +16,7 @@ from pykubelet.testing.virtual_time import ManualClock
 
 
 class World:
-    """Everything around a pod: each thing that is asked for is written down, and fails if it is told to."""
+    """All collaborators of a pod sync: records each call, and raises the error that a test has set for it."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []

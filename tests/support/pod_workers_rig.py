@@ -28,7 +28,7 @@ from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 
 
 class Events:
-    """Remembers what people were told."""
+    """An event recorder that keeps the events as text."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -38,7 +38,7 @@ class Events:
 
 
 class ScriptedSyncs:
-    """Syncs that are recorded, and held up, made fail or end as a test wants."""
+    """Syncs that are recorded, and that block, fail or end as a test wants."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, Any]] = []
@@ -49,7 +49,7 @@ class ScriptedSyncs:
         self.interrupted: list[tuple[str, str]] = []
 
     def hold(self, kind: str, uid: str) -> asyncio.Event:
-        """Have a kind of sync of a pod wait until the event is set."""
+        """Block a kind of sync of a pod until the event is set."""
         return self.held.setdefault((kind, uid), asyncio.Event())
 
     async def sync_pod(self, pod: Pod, observed: RuntimePod) -> WorkerResult:
@@ -120,7 +120,7 @@ class WorkerLab:
         return self.cache.get(uid)
 
     def see(self, uid: str, what: RuntimePod | RuntimeFailure | None) -> None:
-        """Have the cache know what the runtime has of a pod."""
+        """Put the runtime's state of a pod, or its failure, into the cache."""
         self.cache.put(PodUid(uid), CachedStatus(self.cache.begin(), what))
 
     def pod_by_uid(self, uid: PodUid) -> Pod | None:
@@ -140,7 +140,7 @@ class WorkerLab:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["WorkerLab"]:
-        """The pool at work."""
+        """Runs the pool of workers."""
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.pool.run(ready))
@@ -167,7 +167,7 @@ def deleted(known: Pod, grace: int) -> Pod:
 
 
 def file_pod(uid: str, name: str = "web-node-1") -> Pod:
-    """A static pod."""
+    """A static pod with this UID."""
     return static_pod(name, uid=uid, content_hash=uid)
 
 

@@ -33,7 +33,7 @@ def probe(**fields: Any) -> Probe:
 
 
 class World:
-    """A node with pods whose containers run, and probes that find what `found` says after `takes_seconds`."""
+    """A node with pods whose containers run; each probe returns the result of `found` after `takes_seconds`."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -63,7 +63,7 @@ class World:
         self.closed = True
 
     def run_containers(self, of: Pod, *, attempt: int = 1, started: bool = True) -> None:
-        """Have all containers of a pod running."""
+        """Set the statuses of all containers of a pod to running."""
         running = ContainerState(running=ContainerStateRunning(started_at=format_time(self.clock.now())))
 
         def shown(one: Container) -> ContainerStatus:
@@ -81,7 +81,7 @@ class World:
         return [at for at, probed, of_kind in self.probed if (probed, of_kind) == (name, kind)]
 
     def verdicts(self, kind: ProbeType) -> list[ProbeOutcome]:
-        """What was told of a kind, in order."""
+        """The reported results of a kind of probe, in order."""
         return [change.verdict for change in self.changes if change.kind == kind]
 
     @asynccontextmanager

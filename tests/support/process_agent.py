@@ -1,6 +1,6 @@
-"""An agent as a program of its own: runs containers as told in JSON on its command line, until it is killed.
+"""A program that runs containers as described in JSON on its command line, until it is killed.
 
-Can become an ordinary user first.
+It can switch to an ordinary user first.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ async def start(
     is_started: bool = True,
     **fields: Any,
 ) -> Ward:
-    """Make a container, start it unless it is not to be, and tell about it."""
+    """Create a container, start it if `is_started`, and print its ids and log path."""
     context = SecurityContext(run_as_user=run_as_user)
     ward = await lab.create(
         *command, mounts=[Mount(**mount) for mount in mounts or ()], security_context=context, **fields
@@ -58,7 +58,7 @@ async def start(
 
 
 async def tell_ends(runtime: ProcessRuntime) -> None:
-    """Wait until all have ended, and tell how."""
+    """Wait until all containers have ended, and print their exit codes."""
     while any(one.finished_at is None for pod in await runtime.pods() for one in pod.containers):
         await asyncio.sleep(0.02)
     for pod in await runtime.pods():
@@ -66,7 +66,7 @@ async def tell_ends(runtime: ProcessRuntime) -> None:
 
 
 def tell(**facts: Any) -> None:
-    print(json.dumps(facts), flush=True)  # noqa: T201  this is how it tells
+    print(json.dumps(facts), flush=True)  # noqa: T201  its output for the test
 
 
 if __name__ == "__main__":

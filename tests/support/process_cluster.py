@@ -1,6 +1,6 @@
-"""A cluster as a person has it, of real processes: an API server, a node and kubectl.
+"""A cluster of real processes, as a user runs it: an API server, a node and kubectl.
 
-Unless told otherwise the node's containers are processes, too.
+By default the node's containers are processes, too.
 """
 
 import json
@@ -18,15 +18,15 @@ from process_lab import end_containers
 from pykubelet_process import NodeProcess, ServerProcess
 
 NODE = "node-1"
-# Far more than anything here takes: the machine may have other things to do.
+# Far more than anything here takes: the machine may be busy.
 PATIENCE = "--timeout=30s"
 
 
 @dataclass(frozen=True)
 class NodeRuntime:
-    """What a node runs containers with: its options, and how to end all containers that it has left.
+    """The runtime of a node: the node's options, and how to end all containers that it has left.
 
-    `end` is given the folder of the node.
+    `end` takes the root folder of the node.
     """
 
     options: tuple[str, ...]
@@ -37,12 +37,12 @@ PROCESSES = NodeRuntime(("--runtime", "process"), lambda folder: end_containers(
 
 
 def shell(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:
-    """A container that runs a script; processes run it with the shell of the machine."""
+    """A container that runs a script; on the process runtime with the shell of the machine."""
     return {"name": name, "image": BUSYBOX, "command": ["/bin/sh", "-c", script], **fields}
 
 
 def pod(name: str, *containers: dict[str, Any], labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    """A pod as a person writes it, on the node; it does not take long to stop."""
+    """A pod as a user writes it, bound to the node, with a short grace period."""
     wanted = {"nodeName": NODE, "terminationGracePeriodSeconds": 2, "containers": list(containers)}
     metadata = {"name": name, "labels": labels or {}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**wanted, **spec}}
@@ -78,7 +78,7 @@ def free_port() -> int:
 def process_cluster(
     folder: Path, runtime: NodeRuntime = PROCESSES, *, node_name: str = NODE
 ) -> Iterator["ProcessCluster"]:
-    """All of it, in one folder; what is still running at the end is ended."""
+    """Runs a cluster in one folder; kills what is still running at the end."""
     cluster = ProcessCluster(folder, runtime, node_name)
     try:
         cluster.server.start()
@@ -92,7 +92,7 @@ def process_cluster(
 
 
 class ProcessCluster:
-    """A server, a node that runs the pods of a folder of manifests too, and kubectl."""
+    """An API server, a node that also runs static pods from a folder, and kubectl."""
 
     def __init__(self, folder: Path, runtime: NodeRuntime = PROCESSES, node_name: str = NODE) -> None:
         self.manifests = folder / "manifests"
@@ -111,7 +111,7 @@ class ProcessCluster:
         self._runtime.end(self._root)
 
     def create(self, *documents: dict[str, Any]) -> None:
-        """Create objects."""
+        """Create objects with kubectl."""
         items = {"apiVersion": "v1", "kind": "List", "items": documents}
         self.kubectl("create", "-f", "-", text=json.dumps(items))
 
@@ -120,7 +120,7 @@ class ProcessCluster:
         return self.kubectl.json("get", "pod", name)
 
     def until(self, what: str, *names: str) -> None:
-        """Wait until all these pods are as `kubectl wait --for` says."""
+        """Wait until `kubectl wait --for` succeeds for all these pods."""
         self.kubectl("wait", f"--for={what}", PATIENCE, *(f"pod/{name}" for name in names))
 
     def until_field(self, path: str, value: str, *names: str) -> None:
@@ -140,7 +140,7 @@ class ProcessCluster:
         return self.pod(document["metadata"]["name"])
 
     def until_seen(self, words: str, template: str, *what: str) -> str:
-        """Watch what `kubectl get` shows of these objects through a template, until it has these words; that line."""
+        """Watch objects with `kubectl get` and a template until a line has these words; returns that line."""
         told = ("--watch", "-o", f"jsonpath={template}{{'\\n'}}", "--request-timeout=30s")
         seen: list[str] = []
         with self.kubectl.start("get", *what, *told) as watch:
@@ -153,7 +153,7 @@ class ProcessCluster:
         raise AssertionError(f"{what}: {words!r} not in {seen}; the node:\n{''.join(self.node.lines[-20:])}")
 
     def until_said(self, about: str, reason: str, words: str) -> str:
-        """Wait for an event with this reason about an object of this name, with these words; its message."""
+        """Wait for an event about an object with this reason and these words; returns its message."""
         chosen = f"--field-selector=reason={reason},involvedObject.name={about}"
         return self.until_seen(words, "{.message}", "events", chosen)
 

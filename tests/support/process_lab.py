@@ -39,7 +39,7 @@ async def stop_everything(runtime: ProcessRuntime) -> None:
 
 
 def end_containers(root: Path) -> None:
-    """End all containers that a runtime, which is gone, has left in its folder."""
+    """End all containers that an ended runtime has left in its folder."""
 
     async def end() -> None:
         async with make_runtime(root) as runtime:
@@ -64,7 +64,7 @@ class Lab:
         log_path: str = "",
         **container: Any,
     ) -> ContainerRequest:
-        """A container of a pod of its own; further fields are the container's, `pod` has those of the pod's spec."""
+        """A request for a container in its own pod; `container` has fields of it, `pod` fields of the pod's spec."""
         number = next(self._count)
         made = Container(name="main", image="example/image:1", command=command, **container)
         return ContainerRequest(
@@ -98,7 +98,7 @@ class Lab:
         return ward
 
     async def output_of(self, *command: str, **fields: Any) -> str:
-        """What a container writes until it ends, which must be well."""
+        """Run a container until it ends, and return what it wrote; its exit code must be 0."""
         ward = await self.start(*command, **fields)
         ended = await ward.until_ended()
         assert ended.exit_code == 0, ward.log
@@ -136,7 +136,7 @@ class Ward:
 
     @property
     def log_bytes(self) -> bytes:
-        """The log file."""
+        """The bytes of the log file."""
         return Path(self.request.log_path).read_bytes()
 
     @property
@@ -146,7 +146,7 @@ class Ward:
 
 
 async def until(is_so: Callable[[], Any], seconds: float = 10) -> Any:
-    """Look again and again, until it is so."""
+    """Poll a function until it returns a true value, and return that."""
     async with asyncio.timeout(seconds):
         while not (found := is_so()):
             await asyncio.sleep(0.01)
@@ -166,7 +166,7 @@ def exists(path: Path | str) -> bool:
 
 
 def processes_with(text: str) -> list[int]:
-    """The processes that have this text in their command line, but not those that look for it."""
+    """The processes that have this text in their command line, except this one."""
     found = []
     for name in all_processes():
         with suppress(OSError):
@@ -176,7 +176,7 @@ def processes_with(text: str) -> list[int]:
 
 
 def children_of(pid: int) -> dict[int, str]:
-    """The children of a process and their states; Z is one that nobody has reaped."""
+    """The children of a process and their states; Z is a zombie."""
     found = {}
     for name in all_processes():
         with suppress(OSError, ValueError):

@@ -14,7 +14,7 @@ from pykubelet.runtimes.protocol import CommandResult, PortForwardConnection, Ru
 
 
 class PipeReader:
-    """Output of a process. ByteReader."""
+    """A ByteReader of a process's output."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -23,12 +23,12 @@ class PipeReader:
         try:
             return await self._reader.read(65536)
         except OSError:
-            # A terminal whose last program has ended says so with an error.
+            # Reading a terminal fails with an error once its last program has ended.
             return b""
 
 
 class PipeWriter:
-    """Input of a process. ByteWriter."""
+    """A ByteWriter to a process's input."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -47,7 +47,7 @@ class PipeWriter:
 
 
 class ProcessSession:
-    """A process. Session."""
+    """A Session with a process."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ProcessSession:
         self.transports: list[asyncio.BaseTransport] = []
 
     def close(self) -> None:
-        """Let go of the terminal."""
+        """Close the transports of the terminal."""
         for transport in self.transports:
             transport.close()
 
@@ -76,14 +76,14 @@ class ProcessSession:
 
 
 class SocketReader(PipeReader):
-    """What a port says; that it broke off is no end like any other."""
+    """A ByteReader of a port; unlike a terminal's, its errors are raised and not taken for the end."""
 
     async def read(self) -> bytes:
         return await self._reader.read(65536)
 
 
 class ProcessStreams:
-    """Streams and Commands: any container id will do, for commands run beside the test."""
+    """Streams and Commands for any container id; commands run as processes of this machine."""
 
     def __init__(self) -> None:
         self.ended: list[list[str]] = []
@@ -105,7 +105,7 @@ class ProcessStreams:
                 session.process.kill()
             await session.process.wait()
             session.close()
-            # The loop closes the files itself, with its next step; it may be the last one of a test.
+            # The event loop closes the files in its next step, which a test that ends now would not reach.
             await asyncio.sleep(0)
             self.ended.append(list(command))
 

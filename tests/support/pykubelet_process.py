@@ -14,12 +14,12 @@ ADMIN_TOKEN = "admin-token"
 
 
 def words(line: str) -> str:
-    """What a line says, whether it is for people or for machines."""
+    """The message of a log line in text or JSON format."""
     return str(json.loads(line)["message"]) if line.startswith("{") else line
 
 
 class PykubeletProcess:
-    """One command, which may be killed and started again; what it says on standard error is kept."""
+    """One command, which may be killed and started again; its standard error is kept."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -27,7 +27,7 @@ class PykubeletProcess:
         self.lines: list[str] = []
 
     def command(self) -> list[str]:
-        """What comes after `pykubelet`, at the next start."""
+        """The arguments of `pykubelet` for the next start."""
         raise NotImplementedError
 
     @property
@@ -41,7 +41,7 @@ class PykubeletProcess:
         return self._process is not None and self._process.poll() is None
 
     def start_up(self) -> str:
-        """Start it and wait until it says that it is ready; what it adds to that word."""
+        """Start it and wait until it reports that it is ready; returns the rest of that line."""
         self.lines = []
         self.launch().wait(READY_SECONDS)
         said = next((words(line) for line in self.lines if words(line).startswith("ready ")), "")
@@ -59,7 +59,7 @@ class PykubeletProcess:
         return ready
 
     def _last_words(self) -> str:
-        """How a process that is not ready ended, or where each of its threads hangs, after all that it said."""
+        """How a process that is not ready ended, and its output; with the stack of each thread if it hangs."""
         assert self._process is not None
         assert self._reader is not None
         how = "hung" if self._process.poll() is None else "ended"
@@ -78,7 +78,7 @@ class PykubeletProcess:
         ready.set()
 
     def has_said(self, text: str, *, within_seconds: float = 10.0) -> bool:
-        """Whether a line with this text comes in time."""
+        """Whether it prints a line with this text in time."""
         pause = threading.Event()
         for _ in range(int(within_seconds / 0.05)):
             if any(text in line for line in self.lines):
@@ -93,7 +93,7 @@ class PykubeletProcess:
         self._process.wait()
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Tell it to stop; the exit code."""
+        """Send it a signal to stop and return the exit code."""
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(how)
@@ -101,7 +101,7 @@ class PykubeletProcess:
 
 
 class ServerProcess(PykubeletProcess):
-    """One server on one data folder; started again it has the same port."""
+    """One API server on one data folder; after a restart it has the same port."""
 
     def __init__(self, folder: Path, *options: str, tokens: str = "") -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class ServerProcess(PykubeletProcess):
         return ["apiserver", "--data-dir", data, "--port", str(self.port), "--token-file", tokens, *self._options]
 
     def start(self) -> "ServerProcess":
-        """Start it and wait until it says that it is ready."""
+        """Start it and wait until it is ready."""
         self.url = self.start_up()
         self.port = int(self.url.rpartition(":")[2])
         return self
@@ -140,18 +140,18 @@ class NodeProcess(PykubeletProcess):
         self.folder, self.name, self._options = folder, name, options
 
     def command(self) -> list[str]:
-        # A machine that tests may have a full disk, which is not what is tested.
+        # The machine that runs the tests may have a full disk, which must not evict pods.
         options = ["--root-dir", str(self.folder / "node"), "--port", "0", "--eviction-hard", "memory.available<1Mi"]
         return ["node", "--node-name", self.name, *options, *self._options]
 
     def start(self) -> "NodeProcess":
-        """Start it and wait until it says that it is ready."""
+        """Start it and wait until it is ready."""
         assert self.start_up() == f"node {self.name}"
         return self
 
 
 class UpProcess(PykubeletProcess):
-    """One cluster on one data folder; started again it has the same port."""
+    """One cluster on one data folder; after a restart it has the same port."""
 
     def __init__(self, folder: Path, *options: str, runtime: str = "process") -> None:
         super().__init__()
@@ -168,14 +168,14 @@ class UpProcess(PykubeletProcess):
         return ["up", *data, "--runtime", self._runtime, "--node-name", "node-1", *self._options]
 
     def start(self) -> "UpProcess":
-        """Start it and wait until it says that it is ready."""
+        """Start it and wait until it is ready."""
         self.url = self.start_up()
         self.port = int(self.url.rpartition(":")[2])
         return self
 
 
 class ControllersProcess(PykubeletProcess):
-    """One program with one kubeconfig."""
+    """The controllers as a program, with one kubeconfig."""
 
     def __init__(self, kubeconfig: Path, *options: str) -> None:
         super().__init__()
@@ -185,6 +185,6 @@ class ControllersProcess(PykubeletProcess):
         return ["controllers", "--kubeconfig", str(self._kubeconfig), *self._options]
 
     def start(self) -> "ControllersProcess":
-        """Start it and wait until it works."""
+        """Start it and wait until it is ready."""
         assert self.start_up() == "controllers"
         return self

@@ -1,4 +1,4 @@
-"""Pod lives recorded from a real kubelet, to be lived again on any node: play one, then compare.
+"""Replays, on any node, pod lives that were recorded from a Go kubelet, and compares the results.
 
 A recording has objects to create, actions with their times, every state that a watch saw, the kubelet's events and the
 last full object. Ids, times and addresses are masked there, and here for the comparison.
@@ -63,7 +63,7 @@ _MASKS = (
 
 
 def load(name: str) -> Document:
-    """A recording."""
+    """Load the recording with this name."""
     recording: Document = json.loads((FOLDER / f"{name}.json").read_text())
     return recording
 
@@ -75,7 +75,7 @@ def pods_in(recording: Document) -> list[Document]:
 
 
 def masked(value: Any, key: str = "") -> Any:
-    """A part of an object as a recording shows it."""
+    """A part of an object, masked as in a recording."""
     if isinstance(value, dict):
         return {name: masked(one, name) for name, one in value.items()}
     if isinstance(value, list):
@@ -96,14 +96,14 @@ def _chosen(metadata: Document, names: Iterable[str]) -> Document:
 
 @dataclass(slots=True)
 class Life:
-    """What a watch has seen of a pod's life on our side, masked; and the events about it."""
+    """The states of a pod that a watch has seen on our side, masked, and the events about it."""
 
     states: list[Document] = field(default_factory=list)
     objects: list[Document] = field(default_factory=list)
     events: list[Document] = field(default_factory=list)
 
     async def watch(self, client: Client, namespace: str, begun: asyncio.Event) -> None:
-        """See everything from the moment of the event on, until cancelled."""
+        """Set `begun`, then record every state until cancelled."""
         begin = (await client.list(POD_DOCUMENTS, namespace=namespace)).resource_version
         begun.set()
         async with client.watch(POD_DOCUMENTS, namespace=namespace, resource_version=begin) as seen:
@@ -119,7 +119,7 @@ class Life:
                 self.objects.append(masked({**full, "metadata": _chosen(metadata, _FULL_METADATA)}))
 
     def positions(self, recording: Document) -> list[int | None]:
-        """Where each state of a recording is seen here, one after the other; None for one that is not."""
+        """The index of each recorded state among ours, in order; None for a state that was not seen."""
         found: list[int | None] = []
         start = 0
         for shown in recording["pod_as_seen_by_a_watch"]:
@@ -131,7 +131,7 @@ class Life:
 
 
 class Replay:
-    """Does to an API server and a folder of manifests what was done when a life was recorded, in a namespace."""
+    """Repeats the recorded actions in one namespace of an API server and in a folder of manifests."""
 
     def __init__(
         self, recording: Document, *, client: Client, manifests: Path, clock: Clock, namespace: str = "default"
@@ -141,7 +141,7 @@ class Replay:
         self._started = 0.0
 
     async def run(self) -> Life:
-        """The life, as far as the recording goes or patience lasts."""
+        """Repeat the actions and return what was seen, up to the last recorded state or a timeout."""
         life = Life()
         async with asyncio.TaskGroup() as group:
             begun = asyncio.Event()
@@ -200,17 +200,17 @@ def _admitted(pod: Document) -> Document:
 
 
 def told(events: Iterable[Document]) -> list[tuple[str, ...]]:
-    """What users read, in an order of its own."""
+    """The fields of events that users read, sorted."""
     return sorted(
         tuple(str(event[name]) for name in ("object", "type", "reason", "message", "count")) for event in events
     )
 
 
 def expected_events(recording: Document, events: Iterable[Document]) -> list[tuple[str, ...]]:
-    """What users are to read by a recording, where they have read these.
+    """The recorded events in the form of `told`, with counts taken from `events` where those may differ.
 
-    Who is not ready is probed whenever somebody looks, and what cannot be started is tried again; so how often that
-    failed may differ by a look.
+    An unready container is probed outside its period too, and a container that cannot be started is tried again; so
+    the counts of these failures may differ by one.
     """
     counts = {(event["reason"], event["message"]): event["count"] for event in events}
     recorded = recording["kubelet_events"]
@@ -225,9 +225,9 @@ def expected_events(recording: Document, events: Iterable[Document]) -> list[tup
 
 
 def differences(name: str, life: Life, recording: Document, *, unseen: int = 0) -> list[str]:
-    """How it was otherwise than recorded: its states, its end, and the events that users were told.
+    """How a life differs from its recording: in its states, its last full object, and its events.
 
-    In real time some more states may go `unseen`: two follow each other so quickly that only the second is sent.
+    In real time up to `unseen` states may be missing: two may follow each other so fast that only the second is sent.
     """
     shown = recording["pod_as_seen_by_a_watch"]
     positions = life.positions(recording)
@@ -248,9 +248,9 @@ def differences(name: str, life: Life, recording: Document, *, unseen: int = 0) 
 
 
 def _is_quick(state: Document, shown: list[Document]) -> bool:
-    """Whether it shows a container running that the kubelet, looking once a second, found ended when it looked.
+    """Whether a state shows a running container that the recorded kubelet, relisting once a second, only saw ended.
 
-    Or had shown it: then the pod is Running until all is over, where the recorded one is still Pending.
+    It is true of the states after that, too: the pod is Running then, where the recorded one is still Pending.
     """
     found = {seen for one in shown for seen in _runs(one)}
     quick = {(run, "running") for run, kind in found if kind == "terminated"} - found

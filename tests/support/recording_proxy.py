@@ -1,6 +1,6 @@
-"""Stands between a client and an API server and writes down every request; it shows the server the client's certificate.
+"""A proxy between a client and an API server that records every request.
 
-TLS ends here, so the client's key is needed too: what the server sees is the same user.
+TLS ends here, so the proxy uses the client's certificate and key: the server sees the same user.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Seen:
 
 
 class RecordingProxy:
-    """Passes requests on to a server."""
+    """Forwards requests to a server and records them."""
 
     def __init__(self, server: str, tls: ssl.SSLContext) -> None:
         self._server, self._tls = server, tls
@@ -40,7 +40,7 @@ class RecordingProxy:
 
     @asynccontextmanager
     async def serving(self, certificate: Path, key: Path) -> AsyncIterator["RecordingProxy"]:
-        """It answers with this certificate, as long as the context lasts."""
+        """Serves with this certificate, for as long as the context lasts."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate, key)
         app = web.Application(client_max_size=1 << 24)
@@ -72,7 +72,7 @@ class RecordingProxy:
                 async for chunk in answer.content.iter_any():
                     await response.write(chunk)
             except (aiohttp.ClientError, ConnectionError, asyncio.CancelledError):
-                # One of the two ends is gone, as at the end of a test.
+                # The client or the server has closed its connection, as at the end of a test.
                 return response
             return response
 

@@ -15,7 +15,7 @@ from oci_images import Image, write_archive
 
 @asynccontextmanager
 async def running_registry(folder: Path, images: Iterable[Image], *, password: str = "") -> AsyncIterator[str]:
-    """Serves images by the last part of their names; gives `host:port`. The user is `user`."""
+    """Serves images by the last part of their names; yields `host:port`. The user name is `user`."""
     blobs = _blobs(folder / "registry.tar", images)
     manifests = {
         one["annotations"]["io.containerd.image.name"].rpartition("/")[2]: one

@@ -21,10 +21,10 @@ TRIES = 3
 async def live(
     cluster: ProcessCluster, recording: Callable[[str, str], Document], *, apart_seconds: float = 0.0
 ) -> dict[str, list[str]]:
-    """How each life went otherwise than in its recording, of which there is one for each name and namespace.
+    """How each replayed life differs from its recording, which `recording` returns for a name and a namespace.
 
-    The node of the cluster has just started, under the name that it has in the recordings. Where containers take their
-    time to start, lives begin a little `apart`, the longest first.
+    The node of the cluster must have just started, under the name that it has in the recordings. Where containers are
+    slow to start, replays begin `apart_seconds` apart, the longest first.
     """
     clock = SystemClock()
     access = load_kubeconfig((str(cluster.server.kubeconfig),), environment=os.environ, clock=clock)

@@ -19,7 +19,7 @@ from pykubelet.runtimes.protocol import (
 from pykubelet.runtimes.sim.runtime import ANNOTATION
 from pykubelet.testing import build
 
-# The first process of a container that has its own processes only hears the signals it asked for.
+# The first process of a PID namespace receives only signals that it handles, hence the trap.
 FOREVER = ("sh", "-c", "trap 'exit 143' TERM; sleep 1000 & wait")
 EXITS_WITH_3 = ("sh", "-c", "exit 3")
 IGNORES_TERM = ("sh", "-c", "trap '' TERM; while :; do sleep 1; done")
@@ -34,7 +34,7 @@ SCRIPTS: dict[tuple[str, ...], dict[str, Any]] = {
 
 
 class World:
-    """A runtime, and short ways to ask it for things."""
+    """A runtime, and short methods to call it."""
 
     def __init__(self, runtime: Runtime, image: str, logs: Path) -> None:
         self.runtime, self.image, self.logs = runtime, image, logs
@@ -66,7 +66,7 @@ class World:
         )
 
     async def started(self, pod: Pod) -> tuple[str, str]:
-        """The ids of a sandbox and of a container that runs in it."""
+        """Start a container in a new sandbox and return the ids of sandbox and container."""
         sandbox_id = await self.sandbox(pod)
         container_id = await self.runtime.create_container(self.request(pod, sandbox_id))
         await self.runtime.start(container_id)
@@ -81,7 +81,7 @@ class World:
         return (await self.inspect(pod)).containers[0]
 
     async def until(self, pod: Pod, is_so: Callable[[RuntimeContainer], bool]) -> RuntimeContainer:
-        """The newest container, once it is as it should be."""
+        """Wait until `is_so` is true of the newest container, and return it."""
         while not is_so(found := await self.container(pod)):
             await asyncio.sleep(0.02)
         return found

@@ -23,7 +23,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 
 
 class SeenEvents:
-    """Keeps events: what, why, about which field, in which words."""
+    """Keeps the type, reason, message and field path of events."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str]] = []
@@ -38,7 +38,7 @@ class SeenEvents:
 
 
 class SeenCommands:
-    """Runs no command but notes it and takes its time; a script says how it ends."""
+    """Records commands without running them; each takes `seconds` and ends with `outcome` or `failure`."""
 
     def __init__(self) -> None:
         self.runs: list[tuple[str, ...]] = []
@@ -58,7 +58,7 @@ class SeenCommands:
 
 
 class PlainSettings:
-    """Containers run with what their spec says, word by word."""
+    """Container settings that are taken unchanged from the spec."""
 
     def __init__(self) -> None:
         self.failure: RuntimeFailure | None = None
@@ -79,7 +79,7 @@ class PlainSettings:
 
 
 class Rig:
-    """The parts."""
+    """kuberuntime and its collaborators, connected."""
 
     def __init__(self, logs: Path, *, sim: SimRuntime | None = None, images: SimImages | None = None) -> None:
         self.clock, self.events = VirtualClock(), SeenEvents()
@@ -120,7 +120,7 @@ class Rig:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Image pulls are served as long as this lasts."""
+        """Serves image pulls while the context lasts."""
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.puller.run(asyncio.Event()))
             yield self
@@ -132,12 +132,12 @@ class Rig:
         return found or RuntimePod(uid=uid, namespace=pod.metadata.namespace, name=pod.metadata.name)
 
     async def sync(self, pod: Pod, probes: ProbeResults | None = None) -> tuple[SyncResult, ...]:
-        """One step of a pod, as its worker does it."""
+        """Sync a pod once, as its worker does."""
         observed = await self.observed(pod)
         return await self.executor.execute(pod, observed, compute_pod_actions(pod, observed, probes or ProbeResults()))
 
     async def prune(self, observed: RuntimePod) -> None:
-        """Remove what is dead beyond the newest of each name."""
+        """Remove dead containers, except the newest of each name."""
         removed = [dead_beyond(observed, 1, container_id=one.id) for one in observed.containers]
         gone = dict.fromkeys(container_id for ids in removed for container_id in ids)
         await self.remover.remove(observed, [ContainerRemoval(container_id, stop_first=False) for container_id in gone])

@@ -58,5 +58,5 @@ def view(nodes: Sequence[Node], pods: Mapping[str, Sequence[Pod]] | None = None)
 
 
 def labelled(count: int, prefix: str, **labels: str) -> list[Pod]:
-    """So many pods with the same labels."""
+    """Pods with the same labels, `count` of them."""
     return [pod(f"{prefix}{number}", labels=labels) for number in range(count)]

@@ -1,6 +1,6 @@
 """Plays the small shell scripts of recorded pods on the simulated runtime: what each does, as data.
 
-In: the command of a container. Out: its behaviour, and whether a file is there at some moment of a run.
+From the command of a container it computes the behaviour, and whether a file exists at some moment of a run.
 """
 
 import re
@@ -12,7 +12,7 @@ from pykubelet.runtimes.protocol import CommandResult, RuntimeContainer, Runtime
 from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
 
-# Longer than any grace: it has to be killed.
+# Longer than any grace period: the container has to be killed.
 _NEVER = 1e6
 _MOMENT = 0.001
 _FOREVER = "while true; do sleep 0.1; done"
@@ -21,7 +21,7 @@ _STATEMENT = re.compile(r"\s*(?:if \[ -f (?P<file>\S+) \]; then (?P<then>.*?); f
 
 @dataclass(slots=True)
 class Play:
-    """What one run of a script does: when which file is there, how it ends, how it takes a TERM."""
+    """What one run of a script does: which files exist when, how it ends, how it reacts to SIGTERM."""
 
     files: list[tuple[float, str, bool]] = field(default_factory=list)
     seconds: float = 0.0
@@ -32,7 +32,7 @@ class Play:
     last_words: str = ""
 
     def has_file(self, path: str, at: float) -> bool:
-        """Whether a file is there so long after the start."""
+        """Whether a file exists `at` seconds after the start."""
         there = False
         for when, name, is_made in self.files:
             if name == path and when <= at:
@@ -40,14 +40,14 @@ class Play:
         return there
 
     def run(self) -> ContainerRun:
-        """The run as the simulation wants it."""
+        """The run in the form that the simulated runtime takes."""
         if self.is_endless:
             return ContainerRun()
         return ContainerRun(seconds=self.seconds, exit_code=self.exit_code or 0, message=self.last_words)
 
 
 def play(script: str, kept: frozenset[str] = frozenset()) -> Play:
-    """What a script does where these files are there already."""
+    """What a script does if these files exist already."""
     result = Play(files=[(0.0, path, True) for path in sorted(kept)])
     head, endless, _ = script.partition(_FOREVER)
     _perform(head, result)
@@ -93,7 +93,7 @@ def behaviour(container: Container) -> Behaviour:
     match container.command:
         case ("/bin/sh", "-c", script):
             first = play(script)
-            # What a run leaves in a volume is there at the next.
+            # Files that a run leaves in a volume exist in the next run.
             second = play(script, frozenset(path for _, path, _ in first.files if path.startswith("/v/")))
             return Behaviour(
                 runs=(first.run(), second.run()), stop_seconds=first.stop_seconds, output=tuple(first.output)
@@ -121,7 +121,7 @@ class ShellCommands:
         container = await self._container(container_id)
         kept = frozenset({"/v/x"} if container.attempt else ())
         assert container.started_at is not None
-        # A command takes a moment to start; and what happens in the same moment must not be left to chance.
+        # A command starts a moment later, so that its order with changes at the same time is fixed.
         at = (self._clock.now() - container.started_at).total_seconds() + _MOMENT
         asked = re.fullmatch(r"test -f (\S+)", command[-1])
         if asked:

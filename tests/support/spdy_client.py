@@ -8,7 +8,7 @@ from pykubelet.httpserver.spdy.frames import DataFrame, Frame, FrameReader, Fram
 
 
 class MemoryLink:
-    """One end of a connection in memory. ByteLink."""
+    """A ByteLink: one end of a connection in memory."""
 
     def __init__(self, coming: BytePipe, going: BytePipe) -> None:
         self._coming, self._going = coming, going
@@ -23,7 +23,7 @@ class MemoryLink:
         await self._going.feed(data)
 
     def hang_up(self) -> None:
-        """Say nothing more."""
+        """Close the sending direction."""
         self._going.end()
 
 
@@ -47,7 +47,7 @@ class SpdyClient:
             await self.link.write(self._writer.write(frame))
 
     async def open(self, headers: Mapping[str, str], *, fin: bool = False) -> int:
-        """Open a stream; its number."""
+        """Open a stream and return its number."""
         number, self._next_id = self._next_id, self._next_id + 2
         await self.send(SynStream(number, headers, fin))
         return number
@@ -61,11 +61,11 @@ class SpdyClient:
                 self.heard += self._reader.feed(data)
 
     async def hear_all(self) -> list[Frame]:
-        """Everything until the other side has nothing more to say."""
+        """Read until the other side closes, and return all frames."""
         while data := await self.link.read():
             self.heard += self._reader.feed(data)
         return self.heard
 
     def data_of(self, stream: int) -> bytes:
-        """What came on a stream."""
+        """The data that came on a stream."""
         return b"".join(frame.data for frame in self.heard if isinstance(frame, DataFrame) and frame.id == stream)

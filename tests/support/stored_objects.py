@@ -16,7 +16,7 @@ def document_of(key: StoreKey, value: Any = 0) -> Document:
 
 
 async def put(store: Store, key: StoreKey, value: Any = 0) -> StoreEntry:
-    """Create or replace."""
+    """Create or replace an object."""
     entry = await store.write(key, lambda _: document_of(key, value))
     assert entry is not None
     return entry
@@ -40,7 +40,7 @@ def told(changes: Sequence[StoreChange]) -> list[tuple[int, str, Any]]:
 
 
 async def drained(watch: ChangeWatch, revision: int) -> list[StoreChange]:
-    """All changes up to a revision, by taking what there is."""
+    """All changes up to a revision, taken without waiting for new ones."""
     changes: list[StoreChange] = []
     batch = ChangeBatch((), 0)
     while batch.revision < revision:

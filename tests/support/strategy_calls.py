@@ -16,7 +16,7 @@ SELECTOR = {"matchLabels": {"a": "b"}}
 
 
 def create(strategy: Strategy, document: Document, *, namespace: str = "default") -> tuple[Document, list[str]]:
-    """What is stored of a new object, and the complaints about it."""
+    """A new object as it is stored, and its validation errors."""
     read = strategy.default({**document, "metadata": {"name": "x", **document.get("metadata", {})}})
     place = {"namespace": namespace} if namespace else {}
     new = strategy.prepare_create({**read, "metadata": {**read["metadata"], **place, **SYSTEM}})
@@ -24,17 +24,17 @@ def create(strategy: Strategy, document: Document, *, namespace: str = "default"
 
 
 def update(strategy: Strategy, stored: Document, patch: Document) -> tuple[Document, list[str]]:
-    """What becomes of an object that a user patches, and the complaints about it."""
+    """An object after a user's patch, and its validation errors."""
     new = strategy.prepare_update(strategy.default(apply_merge(stored, patch)), stored)
     return new, texts(strategy.validate_update(new, stored))
 
 
 def update_status(strategy: Strategy, stored: Document, patch: Document) -> tuple[Document, list[str]]:
-    """What becomes of an object whose status is patched, and the complaints about it."""
+    """An object after a patch of its status, and its validation errors."""
     new = strategy.prepare_status(strategy.default(apply_merge(stored, patch)), stored)
     return new, texts(strategy.validate_status(new, stored))
 
 
 def texts(errors: list[FieldError]) -> list[str]:
-    """The complaints as users see them."""
+    """The validation errors as users see them."""
     return [str(error) for error in errors]

@@ -24,7 +24,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 
 
 class Outside:
-    """Everything beyond the loop that is played: the node, the runtime's listing, sources, the API."""
+    """The fake surroundings of the loop: the node, the runtime's listing, sources, the API."""
 
     def __init__(self) -> None:
         self.shown: Node | None = None
@@ -41,7 +41,7 @@ class Outside:
         self.changes: asyncio.Queue[PodLifecycleChanges] = asyncio.Queue()
 
     def offer(self, **amounts: str) -> None:
-        """Have the node give so much."""
+        """Set the allocatable resources of the node."""
         given = {"cpu": "10", "memory": "10Gi", "pods": "110"} | amounts
         self.shown = Node(metadata=ObjectMeta(name="node-1"), status=NodeStatus(allocatable=given))
 
@@ -169,17 +169,17 @@ class LoopLab:
             yield update
 
     def send(self, op: PodOperation, *pods: Pod, source: str = PodSource.API) -> None:
-        """A source tells of pods."""
+        """Send an operation on pods from a source."""
         self.updates.put_nowait(PodUpdate(op, source, pods))
 
     def phase(self, pod: Pod) -> str:
-        """The phase this node has for a pod."""
+        """The phase of a pod on this node."""
         status = self.statuses.pod_status(pod.metadata.uid)
         return status.phase if status is not None else ""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["LoopLab"]:
-        """The loop and the workers at work."""
+        """Runs the loop and the workers."""
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self.pool.run(asyncio.Event())), group.create_task(self.loop.run(ready))]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 
 class Terminal:
-    """A program with a terminal of its own, and what a person does there."""
+    """A program in its own pseudo-terminal, and what a user does there."""
 
     def __init__(
         self, *command: str, environment: Mapping[str, str] = os.environ, rows: int = 33, columns: int = 77
@@ -19,27 +19,27 @@ class Terminal:
         self._ours, theirs = pty.openpty()
         self.shown = ""
         self.resize(rows, columns)
-        # Who leads a session and opens a terminal has its keys: Ctrl-C goes to it.
+        # A session leader that opens a terminal gets it as its controlling terminal: Ctrl-C goes to it.
         opening = f'exec "$@" <>{os.ttyname(theirs)} >&0 2>&0'
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", opening, "sh", *command], start_new_session=True, env={**environment, "TERM": "xterm"}
         )
-        # Only when they have it open may we close it, or reading would fail.
+        # Kept open, since reading fails while no process has the terminal open.
         self._theirs = theirs
 
     def resize(self, rows: int, columns: int) -> None:
-        """Make the window another size; whoever started the program has to be told by a signal."""
+        """Resize the window; the test has to send SIGWINCH to the program itself."""
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def settings(self) -> object:
-        """How it treats what is typed."""
+        """The terminal's settings for what is typed."""
         return termios.tcgetattr(self._theirs)
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
     def until(self, text: str) -> str:
-        """Wait until a text is shown; what was shown up to it is done with, and given."""
+        """Wait until a text is shown; removes the output up to it and returns what came before."""
         while text not in self.shown:
             readable, _, _ = select.select([self._ours], [], [], 30)
             assert readable, f"not shown: {text!r}, but {self.shown!r}"

@@ -1,9 +1,9 @@
-"""Transcripts of a real kube-apiserver, played against another server: the same requests, the answers compared.
+"""Replays transcripts of a real kube-apiserver against another server and compares the answers.
 
 A transcript has steps, each a request and the answer to expect. `${step.path}` in a path or body takes a value from an
-earlier live answer, `${ns}` is a namespace made for the play. What differs from run to run (uids, times, revisions,
-generated names) is masked on both sides; `managedFields` count only where a step says so. A step with `watch` reads
-events until the server ends the stream, while the steps under `while` are played.
+earlier live answer, `${ns}` is a namespace created for the replay. What differs from run to run (uids, times,
+revisions, generated names) is masked on both sides; `managedFields` are compared only where a step says so. A step
+with `watch` reads events until the server ends the stream, while the steps under `while` are played.
 """
 
 import json
@@ -37,7 +37,7 @@ _AGO = re.compile(r"\((\d+[smhdy])+ ago\)")
 _RANDOM = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b")
 _REVISION = re.compile(r"(in record \(|current: )\d+")
 _REFERENCE = re.compile(r"\$\{([^}]+)\}")
-# A watch must be open before the changes it is to see are made, and each of these is given time to arrive.
+# A watch must be open before the changes are made, and each change gets time to arrive.
 _WATCH_OPENS_SECONDS = 0.3
 _BETWEEN_SECONDS = 0.05
 _pause = threading.Event().wait
@@ -85,7 +85,7 @@ def exact(want: Any, got: Any, path: str = "$") -> Iterator[str]:
 
 
 def subset(want: Any, got: Any, path: str = "$") -> Iterator[str]:
-    """What of `want` is not in `got`, which may hold more; named things of a list are found by name."""
+    """The parts of `want` that `got` lacks; `got` may have more, and named elements of lists are matched by name."""
     if isinstance(want, dict):
         if not isinstance(got, dict):
             yield f"{path}: want an object, got {got!r}"
@@ -113,7 +113,7 @@ def _element(want: Any, got: list[Any], path: str) -> Iterator[str]:
 
 def differences(step: Step, got: Got) -> list[str]:
     """How an answer, masked, differs from the recorded one."""
-    # The recorded answer is masked already, but for what only we mask.
+    # The recorded answer is masked already, except for what only this module masks.
     want = masked(step["expect"], "<ns>", managed=True)
     found = list(exact(want["status"], got["status"], "status"))
     how = step.get("compare", "exact")
@@ -128,7 +128,7 @@ def _without_status(answer: Got) -> Got:
 
 
 class Play:
-    """One transcript against one server, step by step."""
+    """Replays one transcript against one server, step by step."""
 
     def __init__(self, path: Path, url: str, tls: ssl.SSLContext, token: str) -> None:
         self.steps: list[Step] = json.loads(path.read_bytes())["steps"]
@@ -147,7 +147,7 @@ class Play:
             try:
                 got = self._play(step)
             except (OSError, HTTPException, LookupError, TypeError, ValueError) as error:
-                # What a step before it should have answered may be missing.
+                # A value from the answer to an earlier step may be missing.
                 got = {"status": 0, "text": f"{type(error).__name__}: {error}"}
             self._answers.append(masked(got, self._namespace, managed=step.get("managedFields", False)))
         return self._answers[index]

@@ -26,7 +26,7 @@ class Asker:
     async def handle(
         self, method: str, target: str, body: Any = None, content_type: str = ""
     ) -> ApiResponse | WatchStream:
-        """Whatever the server gives; ApiError if it refuses."""
+        """The response or the watch that the server returns; raises ApiError if it rejects the request."""
         path, _, query = read_target(target)
         found = request_info(method, path, query)
         assert found is not None
@@ -47,17 +47,17 @@ class Asker:
         return await self.api.server.handle(call)
 
     async def answer(self, method: str, target: str, body: Any = None, content_type: str = "") -> ApiResponse:
-        """The answer; ApiError if there is none."""
+        """The response to a request; raises ApiError if the server rejects it."""
         answer = await self.handle(method, target, body, content_type)
         assert isinstance(answer, ApiResponse)
         return answer
 
     async def ask(self, method: str, target: str, body: Any = None, content_type: str = "") -> Any:
-        """The document of the answer."""
+        """The decoded document of the response."""
         return json.loads((await self.answer(method, target, body, content_type)).text)
 
     async def refused(self, method: str, target: str, body: Any = None, content_type: str = "") -> tuple[int, str]:
-        """Code and message of a refusal."""
+        """Code and message of the error; the server must reject the request."""
         try:
             answer = await self.ask(method, target, body, content_type)
         except ApiError as error:
@@ -65,7 +65,7 @@ class Asker:
         raise AssertionError(f"not refused: {answer}")
 
     async def watch(self, target: str, *, seconds: float = 5) -> list[SerializedEvent]:
-        """The events of a watch that ends within so many seconds."""
+        """The events of a watch, which must end within `seconds`."""
         stream = await self.handle("GET", target)
         assert isinstance(stream, WatchStream)
         events: list[SerializedEvent] = []

@@ -14,7 +14,7 @@ class Definitions:
         self._all: dict[str, Any] = json.loads((folder / "_definitions.json").read_text())["$defs"]
 
     def unknown_fields(self, kind: str, document: Any) -> Iterator[str]:
-        """Fields of a document, or of a patch of one, that the version does not have: `PodStatus.phase`, say."""
+        """Fields of a document, or of a patch of one, that the version does not have, such as `PodStatus.phase`."""
         return self._unknown(f"io.k8s.api.{kind}", document)
 
     def _unknown(self, name: str, value: Any) -> Iterator[str]:

@@ -23,7 +23,7 @@ from pykubelet.testing.memory_api import MemoryApi
 
 
 class Told:
-    """Remembers events."""
+    """An event recorder that keeps the events."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -75,7 +75,7 @@ class World:
         )
 
     def another_manager(self, clock: Clock | None = None) -> VolumeManager:
-        """One that knows nothing yet, as after a restart."""
+        """A new volume manager without any state, as after a restart."""
         return VolumeManager(
             root=str(self.root),
             objects=self._objects,
@@ -93,7 +93,7 @@ class World:
         self.api.put(schema.SECRETS, object_of(name, {"data": data}))
 
     async def mount(self, pod: Pod, timeout_seconds: float = 5) -> None:
-        """As a sync does it: folders, references, volumes."""
+        """Mount the volumes as a pod sync does: make folders, register references, mount."""
         await self.manager.make_directories(pod)
         self.config_maps.register_pod(pod)
         self.secrets.register_pod(pod)
@@ -104,7 +104,7 @@ class World:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """All that works in the background."""
+        """Runs the background tasks of all parts."""
         stations = (self.config_maps, self.secrets, self.manager)
         tasks = []
         for station in stations:
@@ -125,17 +125,17 @@ def read(path: Path | str) -> str:
 
 
 def write(path: Path | str, text: str) -> None:
-    """Have a file hold a text."""
+    """Write a text to a file."""
     Path(path).write_text(text)
 
 
 def facts(path: Path | str) -> os.stat_result:
-    """What the disk knows of a file."""
+    """The result of stat for a file."""
     return Path(path).stat()
 
 
 def replace_by_link(path: Path | str, target: str) -> None:
-    """What a container might do to its file."""
+    """Replace a file by a link, as a container might."""
     Path(path).unlink()
     Path(path).symlink_to(target)
 

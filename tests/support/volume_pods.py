@@ -12,7 +12,7 @@ UID = "12345678-1234-1234-1234-123456789012"
 
 
 def pod_with(*volumes: Mapping[str, Any], containers: Sequence[Mapping[str, Any]] | None = None, **spec: Any) -> Pod:
-    """A pod with these volumes; unless told otherwise one container mounts them all, each below /v."""
+    """A pod with these volumes; by default one container mounts them all, each below /v."""
     mounts = [{"name": volume["name"], "mountPath": f"/v/{volume['name']}"} for volume in volumes]
     listed = containers if containers is not None else [{"name": "main", "volumeMounts": mounts}]
     document = {

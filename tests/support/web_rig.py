@@ -25,7 +25,7 @@ PLACE = "/view/place/"
 
 
 class FixedNode:
-    """A node with pods, of which it says what a test put there; a PageNode that also explains, measures and has logs."""
+    """A PageNode with the pods that a test puts there, and fixed explanations, measurements and logs."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
@@ -74,7 +74,7 @@ class FixedNode:
 
 
 class FeedRig:
-    """A feed over such a node, and over an API in memory if that is wanted."""
+    """A feed of a FixedNode and, if given, of an API in memory."""
 
     def __init__(self, clock: Clock, api: MemoryApi | None = None, **named: str) -> None:
         self.node = FixedNode()
@@ -102,7 +102,7 @@ def asked(target: str, method: str = "GET", *, host: str = HOST, cookie: str = "
 
 
 class Browser:
-    """Takes what a stream sends, a pause after each; after so many messages it leaves."""
+    """Reads messages from a stream with a pause after each, and disconnects after `stay` messages."""
 
     def __init__(self, stay: int, pause_seconds: float = 0.0) -> None:
         self.messages: list[bytes] = []

@@ -33,21 +33,21 @@ POD_DOCUMENTS = as_documents(schema.PODS)
 
 
 class FixedMachine:
-    """A machine that is always the same; MachineFacts."""
+    """MachineFacts of a machine that never changes."""
 
     def read(self) -> MachineInfo:
         return MACHINE
 
 
 class NothingMeasured:
-    """A machine of which nobody knows how much it has left; SignalReader."""
+    """A SignalReader without any observation."""
 
     def read(self) -> Mapping[str, Observation]:
         return {}
 
 
 class World:
-    """What outlives a node: the API server, the runtime, the disk. Nodes come and go."""
+    """What outlives a node: the API server, the runtime, the disk. Nodes can be started and stopped."""
 
     def __init__(self, client: Client | None, folder: Path, sim: SimRuntime, images: SimImages) -> None:
         self.client, self.folder, self.sim, self.images = client, folder, sim, images
@@ -58,25 +58,25 @@ class World:
         self._changed = asyncio.Event()
 
     def use(self, **parts: Any) -> None:
-        """Have later nodes find other parts of the runtime."""
+        """Replace parts of the runtime for nodes that are started later."""
         self.runtime = replace(self.runtime, **parts)
 
     @property
     def api(self) -> Client:
-        """The API server, which is there."""
+        """The API server, which this world must have."""
         assert self.client is not None
         return self.client
 
     @asynccontextmanager
     async def running_node(self, **settings: Any) -> AsyncIterator[Node]:
-        """A node at work in this world, ready."""
+        """Runs a node in this world; yields once it is ready."""
         async with self.starting_node(**settings) as started:
             await started.until_ready()
             yield started
 
     @asynccontextmanager
     async def starting_node(self, *, client: Client | None = None, **settings: Any) -> AsyncIterator[Node]:
-        """A node that has just been started, perhaps with another way to the API server."""
+        """Starts a node, with another client if given; yields without waiting until it is ready."""
         wanted = NodeSettings(**{"node_name": NODE, "root_dir": self.folder / "node", **settings})
         machine, signals, way = FixedMachine(), NothingMeasured(), client or self.client
         made = node(wanted, client=way, runtime=self.runtime, clock=self.clock, machine=machine, signals=signals)
@@ -101,24 +101,24 @@ class World:
         return await self.api.get(PODS, name, namespace=NAMESPACE)
 
     async def pods(self) -> tuple[Pod, ...]:
-        """All of them."""
+        """All pods in the namespace."""
         return (await self.api.list(PODS, namespace=NAMESPACE)).items
 
     async def delete(self, name: str) -> None:
-        """Ask for the deletion of a pod, with its own grace."""
+        """Delete a pod with its own grace period."""
         await self.api.delete(PODS, name, namespace=NAMESPACE)
 
     async def force_delete(self, name: str) -> None:
-        """Have the API forget a pod, whatever runs of it."""
+        """Delete a pod from the API at once, even while its containers run."""
         await self.api.delete(PODS, name, namespace=NAMESPACE, options=NOW)
 
     async def node_message(self) -> str:
-        """What the node says of its readiness."""
+        """The message of the node's Ready condition."""
         shown = await self.api.get(NODES, NODE)
         return next(one.message for one in shown.status.conditions if one.type == "Ready")
 
     async def until(self, name: str, holds: Callable[[Pod], bool], *, within_seconds: float = 30.0) -> Pod:
-        """The first version of a pod, from the present one on, of which something holds; virtual seconds."""
+        """Wait for a version of a pod, from the current one on, of which `holds` is true; in virtual seconds."""
         versions = self._versions.setdefault(name, [])
         at = max(len(versions) - 1, 0)
         async with asyncio.timeout(within_seconds):
@@ -130,7 +130,7 @@ class World:
                 await self._next_change()
 
     async def until_gone(self, name: str, *, within_seconds: float = 30.0) -> None:
-        """Return when the API does not have the pod any more."""
+        """Wait until the API no longer has the pod."""
         async with asyncio.timeout(within_seconds):
             while self._versions[name][-1] is not None:
                 await self._next_change()
@@ -154,12 +154,12 @@ class World:
                 if event.object is not None:
                     known = self._versions.setdefault(event.object.metadata.name, [])
                     known.append(event.object)
-                    # The end of a pod is a version of its own.
+                    # The removal of a pod is recorded as a version, None.
                     known += [None] if event.type == "DELETED" else []
                     self._changed.set()
 
     async def observed(self, pod: Pod) -> RuntimePod:
-        """What the runtime has of a pod."""
+        """The pod as the runtime reports it."""
         found = await self.sim.inspect(PodUid(pod.metadata.uid))
         assert found is not None
         return found
@@ -170,7 +170,7 @@ class World:
         return [(one["reason"], one["message"]) for one in listed if one["involvedObject"]["name"] == name]
 
     def trail(self, pod: Pod) -> tuple[TrailEntry, ...]:
-        """What was decided about a pod."""
+        """The recorded decisions about a pod."""
         assert self.node is not None
         return self.node.dependencies.trail.entries(PodUid(pod.metadata.uid))
 

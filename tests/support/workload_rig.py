@@ -1,6 +1,6 @@
 """StatefulSets and DaemonSets with their controllers against the real API without a network, on virtual time.
 
-Pods run nowhere: a stand-in for scheduler and nodes binds them, has them become ready, and ends them.
+Pods do not run: simulated nodes bind them, report them ready, and remove deleted ones.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 
 
 class Cluster:
-    """The API server, nodes of sorts, and what happened to pods."""
+    """The API server, simulated nodes, and the changes of pods."""
 
     def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
         self.client = client
@@ -61,7 +61,7 @@ class Cluster:
 
     @asynccontextmanager
     async def controllers(self, client: Client | None = None) -> AsyncIterator[None]:
-        """Both controllers at work, perhaps with another way to the API server."""
+        """Runs the controllers of StatefulSets and DaemonSets, with another client if given."""
         way, clock = client or self.client, self.clock
         recorder = Recorder(sink=self.client, source=EventSource(component="tests"), clock=clock)
         informers = Informers(client=way, clock=clock)
@@ -101,20 +101,19 @@ class Cluster:
         await self.client.create(as_documents(resource), body, namespace=NAMESPACE)
 
     async def create_nodes(self, *names: str, **spec: Any) -> None:
-        """Create nodes."""
         status = NodeStatus(capacity={"pods": "10"}, allocatable={"pods": "10"})
         for name in names:
             made = Node(metadata=ObjectMeta(name=name, labels={"name": name}), status=status)
             await self.client.create(NODES, made)
-            # The server taints new nodes until they say that they are ready.
+            # The server taints new nodes until they report that they are ready.
             await self.client.patch(NODES, name, {"spec": {"taints": [], **spec}}, patch_type=PatchType.MERGE)
 
     async def patch(self, resource: Resource, spec: Document) -> None:
-        """Change the set as a person does."""
+        """Patch the set as a user does."""
         await self.client.patch(as_documents(resource), "web", {"spec": spec}, namespace=NAMESPACE)
 
     async def set_image(self, resource: Resource, image: str) -> None:
-        """Have another version."""
+        """Change the image of the pod template."""
         containers = [{"name": "main", "image": image}]
         await self.patch(resource, {"template": {"spec": {"containers": containers}}})
 
@@ -137,7 +136,7 @@ class Cluster:
         return {pod.metadata.name: pod for pod in listed}
 
     async def images(self) -> dict[str, str]:
-        """Which version each pod is of; a pod of a DaemonSet by its node."""
+        """The image of each pod, by pod name, or by node name if there is a DaemonSet."""
         pods = (await self.pods()).values()
         by_node = any(ref.kind == "DaemonSet" for pod in pods for ref in pod.metadata.owner_references)
         return {(target_node(pod) or "") if by_node else pod.metadata.name: _image(pod) for pod in pods}
@@ -158,7 +157,7 @@ class Cluster:
         return [f"{one['reason']}: {one['message']}" for one in ordered]
 
     async def until(self, holds: Callable[[], Any], *, within_seconds: float = 120.0) -> None:
-        """Wait for something to hold."""
+        """Wait until `holds` returns a true value."""
         async with asyncio.timeout(within_seconds):
             while not await holds():
                 await asyncio.sleep(0.2)
@@ -180,7 +179,7 @@ class Cluster:
         await self.until(is_done, within_seconds=within_seconds)
 
     async def watch_pods(self, ready: asyncio.Event) -> None:
-        """Note what happens to pods."""
+        """Record how pods are created, become ready and end."""
         async with self.client.watch(PODS, namespace=NAMESPACE, resource_version="0") as events:
             ready.set()
             async for event in events:
@@ -200,7 +199,7 @@ class Cluster:
             self._pods[name] = pod
 
     async def collect_garbage(self) -> None:
-        """Delete what is owned by something that is gone."""
+        """Delete objects whose owners no longer exist."""
         owners, owned = list[Document](), list[tuple[Resource, Document]]()
         for resource in (schema.STATEFUL_SETS, schema.DAEMON_SETS, schema.PODS):
             owners += (await self.client.list(as_documents(resource), namespace=NAMESPACE)).items
@@ -219,7 +218,7 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(folder: Path) -> AsyncIterator[Cluster]:
-    """An API server with nodes of sorts, and no controllers yet."""
+    """An API server with simulated nodes, without controllers."""
     async with local_api(folder) as api:
         made, ready = Cluster(api.client), asyncio.Event()
         async with running({"pods": made.nodes.run, "watch of pods": with_ready_event(made.watch_pods, ready)}):
@@ -232,7 +231,7 @@ def _image(pod: Pod) -> str:
 
 
 def is_rolled_out(stateful_set: StatefulSet) -> bool:
-    """What `kubectl rollout status` waits for: a partition that is updated, or both revisions the same."""
+    """Whether `kubectl rollout status` would succeed now: the partition is updated, or both revisions are the same."""
     status, wanted = stateful_set.status, stateful_set.spec.replicas or 0
     rolling = stateful_set.spec.update_strategy.rolling_update
     partition = (rolling.partition or 0) if rolling is not None else 0
@@ -246,7 +245,7 @@ def is_rolled_out(stateful_set: StatefulSet) -> bool:
 
 
 def are_daemons_rolled_out(daemon_set: DaemonSet) -> bool:
-    """What `kubectl rollout status` waits for."""
+    """Whether `kubectl rollout status` would succeed now."""
     status = daemon_set.status
     return (
         daemon_set.metadata.generation <= status.observed_generation

@@ -1,4 +1,4 @@
-"""transcripts/apply.json decided without a server: objects, owners and refusals of a real kube-apiserver 1.34.11."""
+"""Replays transcripts/apply.json without a server: objects, managed fields and conflicts of kube-apiserver 1.34.11."""
 
 import json
 import re
@@ -15,10 +15,10 @@ from pykubelet.kinds.pod.defaults import default_pod
 
 STEPS = json.loads((Path(__file__).parent / "transcripts/apply.json").read_text())["steps"]
 DEFINITIONS = {"configmaps": "core.v1.ConfigMap", "pods": "core.v1.Pod"}
-# That an apply names its manager is asked before anything is decided here.
+# The server checks that an apply names its field manager before the code under test runs.
 DECIDED = [step for step in STEPS if step["id"] != "nomanager"]
 NOW = "2026-01-02T03:04:05Z"
-# What the server adds to an object once its owners are known: identity, and what admission puts into a pod.
+# Fields that the server adds after it has set managedFields: identity, and a pod's defaults from admission.
 ADDED_METADATA = {"namespace", "uid", "resourceVersion", "creationTimestamp", "generation"}
 ADDED_SPEC = {"tolerations", "priority", "preemptionPolicy"}
 
@@ -72,5 +72,5 @@ def test_apply_decides_as_recorded(last: int) -> None:
     made = comparable(play(step, objects), with_owners=with_owners)
     assert made == comparable(wanted, with_owners=with_owners)
     if with_owners:
-        # The order of steps in a tree is Go's, too.
+        # Go also fixes the order of the entries, so it must be equal.
         assert json.dumps(made["metadata"]["managedFields"]) == json.dumps(wanted["metadata"]["managedFields"])

@@ -1,4 +1,4 @@
-"""Cases 6.24-51 to -54: files of a volume, seen all at once."""
+"""Cases 6.24-51 to -54: files of a volume are replaced all at once."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,7 +35,6 @@ REFUSED = [
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=f"6.24-51 {path[:30]}") for path in ALLOWED])
 def test_path_is_allowed_when_it_stays_inside(path: str) -> None:
-    """Relative, neither too long nor leading up."""
     assert cleaned({path: 1}) == {path: 1}
 
 
@@ -43,7 +42,6 @@ def test_path_is_allowed_when_it_stays_inside(path: str) -> None:
     ("path", "complaint"), [pytest.param(*case, id=f"6.24-51 {case[0][:30]!r}") for case in REFUSED]
 )
 def test_path_is_refused_when_it_leads_out_or_is_too_long(path: str, complaint: str) -> None:
-    """And the message says what is wrong."""
     with pytest.raises(VolumeError) as caught:
         cleaned({path: 1})
     assert str(caught.value) == f"invalid path: {complaint}"
@@ -51,7 +49,7 @@ def test_path_is_refused_when_it_leads_out_or_is_too_long(path: str, complaint: 
 
 @pytest.mark.case("6.24-52 one link for every name at the top")
 def test_volume_shows_one_link_for_every_top_name(tmp_path: Path) -> None:
-    """Folders are linked as a whole, and paths are cleaned first."""
+    """Each top-level file or directory gets one link, and paths are cleaned first."""
     assert top_names(["foo/bar", "foo/bar/txt", "bar/txt"]) == {"foo", "bar"}
     payload = {"foo/bar/txt": FileContent(b"1"), "bar/txt": FileContent(b"2"), "./baz": FileContent(b"3")}
     payload["foo///qux"] = FileContent(b"4")
@@ -64,8 +62,7 @@ def test_volume_shows_one_link_for_every_top_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.case("6.24-53 visible links deleted between two writes")
-def test_links_come_back_when_somebody_deleted_them(tmp_path: Path) -> None:
-    """Although the content has not changed."""
+def test_deleted_links_are_restored_when_the_content_is_unchanged(tmp_path: Path) -> None:
     payload = files(foo_bar="1", baz="2")
     write_payload(str(tmp_path), payload, now=NOW)
     (tmp_path / "foo").unlink()
@@ -77,7 +74,7 @@ def test_links_come_back_when_somebody_deleted_them(tmp_path: Path) -> None:
 
 @pytest.mark.case("6.24-54 the same payload twice, then a key less")
 def test_version_changes_only_when_content_does(tmp_path: Path) -> None:
-    """The same payload leaves all as it is; one key less is a new version, and the old one goes."""
+    """Writing the same payload changes nothing; a missing key makes a new version and removes the old one."""
     write_payload(str(tmp_path), files(one="1", two="2"), now=NOW)
     first = str((tmp_path / "..data").readlink())
     later = NOW + timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""Cases 6.24-20 to -24: container statuses; and what Kubernetes 1.34.11 itself made of the runtime's view."""
+"""Cases 6.24-20 to -24: container statuses, also compared with those that Kubernetes 1.34.11 computed."""
 
 import json
 from datetime import timedelta
@@ -38,7 +38,7 @@ PREFIX = "test://"
 def test_statuses_are_upstreams(case: Document) -> None:
     wanted = from_document(case["pod"], Pod)
     if bool(wanted.spec.init_containers) is not case["has_init_containers"]:
-        # Only the function takes this apart from the spec; in the kubelet it follows from it.
+        # The Go function takes this as an input of its own; in the kubelet it follows from the spec.
         _expect_reason_of_spec(case)
     seen = ContainerObservations(
         runtime=RuntimePod(
@@ -93,7 +93,7 @@ def _old(**fields: Any) -> ContainerStatus:
 
 
 def _runtime(*exits: int | None, state: RuntimeState = RuntimeState.EXITED) -> RuntimePod:
-    """Containers of one name, newest first: the exit code of each, None for one that runs."""
+    """Containers of one name, newest first: the exit code of each, None for a running one."""
     containers = tuple(
         RuntimeContainer(
             id=str(age),

@@ -22,7 +22,7 @@ DAY = 24 * HOUR
 
 
 def later(minutes: float) -> datetime:
-    """So many minutes after ten on a Thursday."""
+    """The time this many minutes after 10:00 on a Thursday."""
     return TOP + timedelta(minutes=minutes)
 
 
@@ -60,15 +60,15 @@ STARTS = [
     ("one", "now", "since", "start", "missed"), [pytest.param(*row[1:], id=row[0]) for row in STARTS]
 )
 def test_start_that_is_due(one: CronJob, now: float, since: float, start: float | None, missed: int) -> None:
-    """The last that has come; the number of missed ones is an estimate by the first interval."""
+    """The latest due start is used; the number of missed starts is estimated from the first interval."""
     result = found(one, now)
     assert result.since == later(since)
     assert result.start == (None if start is None else later(start))
     assert (result.missed > 0, result.missed > MANY_MISSED) == (missed > 0, missed > MANY_MISSED)
 
 
-def test_schedule_that_no_calendar_has_is_an_error() -> None:
-    """The 31st of February is good grammar."""
+def test_schedule_that_is_never_due_is_an_error() -> None:
+    """The schedule is for 31 February: it parses, but that day never comes."""
     with pytest.raises(NeverDueError, match="time difference between two schedules is less than 1 second"):
         found(cron("59 23 31 2 *"), 60)
     assert seconds_to_next(cron("59 23 31 2 *"), parse_schedule("59 23 31 2 *"), later(60)) == 0
@@ -85,6 +85,6 @@ WAITS = [
 
 @pytest.mark.parametrize(("one", "now", "minutes"), [pytest.param(*row[1:], id=row[0]) for row in WAITS])
 def test_wait_for_the_next_start(one: CronJob, now: float, minutes: float) -> None:
-    """A tenth of a second is added for clocks that differ."""
+    """A tenth of a second is added to allow for differences between clocks."""
     seconds = seconds_to_next(one, parse_schedule(one.spec.schedule), later(now))
     assert seconds == pytest.approx(60 * minutes + 0.1)

@@ -1,4 +1,4 @@
-"""A definition and its objects as a real kube-apiserver answered for them, decided without a server.
+"""The strategies answer for a CRD and its objects as a real kube-apiserver did, without a server.
 
 Each step of the transcript is played against the strategies: what the server alone adds (uid, times, revisions) is
 masked in the transcript and left out here.
@@ -66,7 +66,7 @@ def _causes(errors: list[FieldError]) -> list[dict[str, str]]:
 
 
 def test_definition_is_created_as_the_api_server_does() -> None:
-    """Names are filled in, the stored version is noted, and nothing is accepted yet."""
+    """Names get their defaults, storedVersions is set, and no name is accepted yet."""
     assert _plain(_created()) == _plain(_answer("crd"))
 
 
@@ -76,7 +76,7 @@ def test_definition_is_established_as_the_api_server_does() -> None:
 
 
 def test_object_is_pruned_and_defaulted_with_a_warning_as_the_api_server_does() -> None:
-    """An unknown field is named and dropped, a default filled in."""
+    """An unknown field is pruned with a warning that names it, and a default is filled in."""
     served, body = _widgets(), _STEPS["mk"]["body"]
     unknown = served.strategy.unknown(body)
     assert [f'299 - "unknown field \\"{path}\\""' for path in unknown] == [_STEPS["mk"]["expect"]["warning"]]
@@ -122,8 +122,8 @@ def test_table_has_the_printer_columns() -> None:
     assert served.cells(_answer("status"), lambda _time: "") == want["rows"][0]["cells"]
 
 
-def test_deletion_of_a_definition_starts_as_the_api_server_says() -> None:
-    """A finalizer holds the definition until its objects are gone, and a condition says so."""
+def test_deletion_of_a_definition_starts_as_the_api_server_does() -> None:
+    """A finalizer keeps the definition until its objects are gone, and a condition reports that."""
     old = with_accepted_names(_created(), [], _TIME)
     marked = {**old, "metadata": {**old["metadata"], "deletionTimestamp": _TIME}}
     assert _plain(KIND.strategy.prepare_delete(marked)) == _plain(_answer("del"))

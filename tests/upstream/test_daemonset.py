@@ -44,7 +44,7 @@ LABELS = {"name": "simple-daemon", "type": "production"}
 
 
 def daemon_set(**spec: Any) -> DaemonSet:
-    """A set without any wish but `spec`, fields of its template's PodSpec."""
+    """A DaemonSet whose template has a PodSpec with the fields `spec`."""
     template = PodTemplateSpec(metadata=ObjectMeta(labels=LABELS), spec=PodSpec(**spec))
     return DaemonSet(
         metadata=ObjectMeta(name="foo", namespace="default", uid="ds-uid", generation=1),
@@ -63,7 +63,7 @@ def pod(name: str, phase: str = "Running", *, node_name: str = "node-0") -> Pod:
 
 
 class Events:
-    """Remembers events."""
+    """Records the emitted events."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str]] = []
@@ -74,7 +74,7 @@ class Events:
 
 
 class StoringPodControl(FakePodControl):
-    """The controller sees at once what it has created."""
+    """Creates pods in the index too, so that the controller sees them at once."""
 
     def __init__(self, pods: PodIndex, create_limit: int) -> None:
         super().__init__(create_limit=create_limit)
@@ -97,7 +97,7 @@ class StoringPodControl(FakePodControl):
 
 
 class World:
-    """A controller with one set, in the API and in its index."""
+    """A controller with one DaemonSet, which is in the API and in the controller's index."""
 
     def __init__(self, one: DaemonSet, node_count: int, *pods: Pod, create_limit: int = 0) -> None:
         self.api, self.events, self.expectations = MemoryApi(VirtualClock()), Events(), CountingExpectations()
@@ -123,7 +123,7 @@ class World:
         return serializer.from_document(document, DaemonSet).status
 
     async def sync(self) -> tuple[int, int, int]:
-        """Sync; creations, deletions and events since the last time."""
+        """Sync, and return the creations, deletions and events since the last sync."""
         self.control.clear()
         self.events.seen.clear()
         await self.controller.sync(KEY)
@@ -133,7 +133,7 @@ class World:
 
 @pytest.mark.case("5.10-47 creations run into a limit")
 async def test_set_stops_creating_when_creations_fail() -> None:
-    """A hundred nodes, ten pods allowed: few calls in vain, and nothing is waited for."""
+    """With 100 nodes and room for 10 pods, at most 15 creations are tried, and failed ones are not expected."""
     world = World(daemon_set(), 100, create_limit=10)
     with pytest.raises(Exception, match="limit 10 already reached"):
         await world.controller.sync(KEY)
@@ -151,8 +151,8 @@ async def test_set_stops_creating_when_creations_fail() -> None:
 
 
 @pytest.mark.case("5.10-48 status in the same sync")
-async def test_status_says_what_the_same_sync_did() -> None:
-    """Five nodes, five pods, each made for its node."""
+async def test_status_counts_the_pods_created_in_the_same_sync() -> None:
+    """Five nodes get five pods, each of which targets its own node."""
     world = World(daemon_set(), 5)
     assert await world.sync() == (5, 0, 0)
     status = world.status()
@@ -173,7 +173,7 @@ async def test_status_says_what_the_same_sync_did() -> None:
     ],
 )
 async def test_failed_daemon_pods_are_deleted(failed: int, normal: int, expected: tuple[int, int, int]) -> None:
-    """Creations, deletions, events; the replacement comes with the next sync."""
+    """`expected` counts creations, deletions and events; a later sync creates the replacement."""
     pods = [pod(f"failed-{n}", "Failed") for n in range(failed)] + [pod(f"normal-{n}") for n in range(normal)]
     world = World(daemon_set(), 1, *pods)
     assert await world.sync() == expected
@@ -185,7 +185,7 @@ async def test_failed_daemon_pods_are_deleted(failed: int, normal: int, expected
 
 @pytest.mark.case("5.10-50 failed pods back off")
 async def test_failed_daemon_pods_back_off() -> None:
-    """The first is deleted at once, the next after exactly the delay; asking again does not make it longer."""
+    """The first failed pod is deleted at once, the next after exactly the delay; more syncs do not extend the delay."""
     world = World(daemon_set(), 1, pod("failed", "Failed"))
     where, backoff = "ds-uid/0/node-0", world.controller.failed_pods
     assert await world.sync() == (0, 1, 1)
@@ -251,5 +251,5 @@ FITS: list[tuple[str, dict[str, Any], Node, NodeFit]] = [
 
 @pytest.mark.parametrize(("spec", "where", "fit"), [pytest.param(*row[1:], id=f"5.10-51 {row[0]}") for row in FITS])
 def test_node_fit(spec: dict[str, Any], where: Node, fit: NodeFit) -> None:
-    """May it start there, may it stay there."""
+    """`fit` is whether a daemon pod should start on the node, and whether a running one may stay."""
     assert node_should_run_daemon_pod(daemon_set(**spec), where) == fit

@@ -75,7 +75,7 @@ def rs(name: str, replicas: int, minute: int = 0, *, actual: int = 0, available:
     ],
 )
 def test_bounds(surge: Bound, unavailable: Bound, desired: int, expected: tuple[int, int]) -> None:
-    """Percentages of the size, and never zero for both."""
+    """Percentages are of the replicas; both bounds are zero only for Recreate."""
     one = deployment(desired, surge, unavailable)
     assert (max_surge(one), max_unavailable(one)) == expected
     recreated = replace(one, spec=replace(one.spec, strategy=DeploymentStrategy(type="Recreate")))
@@ -84,7 +84,7 @@ def test_bounds(surge: Bound, unavailable: Bound, desired: int, expected: tuple[
 
 @pytest.mark.parametrize(("surge", "unavailable"), [("oops", "39%"), ("55%", "urg"), ("5", 1), ("%", 1)])
 def test_bounds_that_are_no_numbers_are_refused(surge: Bound, unavailable: Bound) -> None:
-    """The API's validation keeps them out."""
+    """The API's validation rejects such values before a controller sees them."""
     with pytest.raises(ValueError, match="invalid value for IntOrString"):
         max_surge(deployment(10, surge, unavailable))
 
@@ -94,13 +94,13 @@ def test_bounds_that_are_no_numbers_are_refused(surge: Bound, unavailable: Bound
     [(10, 0, 10, 0, 0), (10, 2, 10, 0, 2), (10, 2, 5, 0, 7), (10, 2, 10, 2, 2), (10, 2, 2, 11, 10), (1, 1, 5, 5, 1)],
 )
 def test_new_set_grows_as_far_as_it_may(desired: int, surge: int, old: int, new: int, expected: int) -> None:
-    """Up to the limit on all pods, and down to what is wanted."""
+    """The set grows until all pods are replicas plus surge, and shrinks to replicas when it is larger."""
     steps = rolling_plan(deployment(desired, surge), rs("new", new), [rs("old", old)])
     assert dict(steps).get("new", new) == expected
 
 
 def test_new_set_of_recreated_deployment_is_made_in_full() -> None:
-    """There is nothing else by then."""
+    """Recreate ignores the size of old sets; a rolling update leaves room for them within the surge."""
     recreated = deployment(3, strategy=DeploymentStrategy(type="Recreate"))
     assert grown_size(recreated, 1, [rs("old", 5)]) == 3
     assert grown_size(deployment(6, 10), 2, [rs("old", 5)]) == 6
@@ -122,7 +122,7 @@ def test_new_set_of_recreated_deployment_is_made_in_full() -> None:
 def test_old_set_shrinks_as_far_as_it_may(
     unavailable: int, old: tuple[int, int], new: tuple[int, int], expected: list[int]
 ) -> None:
-    """Size and available pods of both sets; the steps of the old one."""
+    """`old` and `new` are size and available pods; `expected` are the sizes of the old set, step by step."""
     sets = rs("new", new[0], available=new[1]), rs("old", old[0], actual=old[0], available=old[1])
     steps = rolling_plan(deployment(10, 0, unavailable), sets[0], [sets[1]])
     assert [step.replicas for step in steps if step.name == "old"] == expected
@@ -149,7 +149,7 @@ def test_old_set_shrinks_as_far_as_it_may(
 def test_change_of_size_in_the_middle_of_a_rollout(
     before: int, after: int, new: int | None, old: list[int], expected: list[int]
 ) -> None:
-    """Sets keep their proportions."""
+    """Sets keep their proportions when replicas change."""
     noted = size_annotations(deployment(before))
     sizes = old if new is None else [new, *old]
     sets = [rs(f"foo-{9 - number}", size, 9 - number, annotations=noted) for number, size in enumerate(sizes)]
@@ -170,7 +170,7 @@ def test_change_of_size_in_the_middle_of_a_rollout(
 def test_change_of_size_with_surge(
     before: tuple[int, int], after: tuple[int, int], sizes: tuple[int, int], expected: tuple[int, int]
 ) -> None:
-    """The pods above the wished for number are part of the proportions."""
+    """The proportions include the surge pods."""
     noted = size_annotations(deployment(*before))
     new, old = (rs(f"foo-{number}", size, 9 - number, annotations=noted) for number, size in enumerate(sizes))
     planned = dict(scale_plan(deployment(*after), new, [old]))
@@ -192,7 +192,7 @@ def test_change_of_size_with_surge(
     ],
 )
 def test_share_of_a_change(replicas: int, surge: int, status: int, size: int, noted: str | None, expected: int) -> None:
-    """By what a set noted of the Deployment's former size or, without that, by the pods there are."""
+    """The former size comes from the annotation of the set or, without one, from the Deployment's status."""
     one = replace(deployment(replicas, surge, 1), status=DeploymentStatus(replicas=status))
     annotations = {} if noted is None else {MAX_REPLICAS: noted}
     assert share_of_change(one, rs("foo", size, annotations=annotations)) == expected
@@ -221,12 +221,12 @@ def template(node: str, labels: dict[str, str], annotations: dict[str, str] | No
 def test_templates_are_compared_without_their_hash(
     left: PodTemplateSpec, right: PodTemplateSpec, expected: bool
 ) -> None:
-    """Either way round."""
+    """The comparison gives the same result in both directions."""
     assert (is_same_template(left, right), is_same_template(right, left)) == (expected, expected)
 
 
 def test_name_of_a_set_fits() -> None:
-    """The end of a long name goes, never the hash."""
+    """A long name is cut at its end, and the hash stays whole."""
     assert set_name("web", "12345") == "web-12345"
     assert set_name("w" * 253, "12345") == "w" * 247 + "-12345"
 
@@ -265,7 +265,7 @@ GOING = rs("1", 0, deletion_timestamp="2016-05-20T00:00:00Z")
     ],
 )
 def test_old_sets_above_the_limit_are_forgotten(old: list[ReplicaSet], limit: int | None, expected: str) -> None:
-    """Lowest revisions first, and only what is empty."""
+    """Only empty sets are removed, those with the lowest revisions first."""
     found = replica_sets_to_clean_up(deployment(1, revision_history_limit=limit), old)
     assert "".join(one.metadata.name for one in found) == expected
 
@@ -359,7 +359,7 @@ def counted(name: str, replicas: int, actual: int, available: int) -> ReplicaSet
 def test_progress(
     one: Deployment, new: ReplicaSet | None, old: list[ReplicaSet], expected: tuple[Any, str, str] | None
 ) -> None:
-    """Status and reason of the condition, when it was updated and when its status changed."""
+    """`expected` holds status, reason, last update time and last transition time of the condition."""
     found = deployment_condition(rollout_status(one, new, old, NOW), PROGRESSING)
     if expected is None:
         assert found is None
@@ -384,8 +384,8 @@ def test_progress(
         pytest.param(current(60, 3, 3, 1, UPDATED), "18:51:00", 1.0, id="overdue"),
     ],
 )
-def test_stuck_rollout_is_looked_at_again_at_its_deadline(one: Deployment, at: str, expected: float | None) -> None:
-    """A second later, for times have whole seconds."""
+def test_stuck_rollout_is_requeued_at_its_deadline(one: Deployment, at: str, expected: float | None) -> None:
+    """It is requeued a second later, because times have whole seconds."""
     assert seconds_to_deadline(one, parse_time(f"2017-02-15T{at}Z")) == expected
 
 
@@ -393,10 +393,10 @@ def test_stuck_rollout_is_looked_at_again_at_its_deadline(one: Deployment, at: s
     ("updated", "replicas", "available", "observed", "expected"),
     [(5, 5, 5, 1, True), (4, 5, 5, 1, False), (5, 6, 5, 1, False), (5, 5, 4, 1, False), (5, 5, 5, 0, False)],
 )
-def test_complete_is_all_there_all_new_all_available(
+def test_deployment_is_complete_when_all_pods_are_new_and_available(
     updated: int, replicas: int, available: int, observed: int, expected: bool
 ) -> None:
-    """And observed."""
+    """The status must also be of the current generation."""
     one = replace(deployment(5), metadata=ObjectMeta(generation=1))
     status = DeploymentStatus(
         updated_replicas=updated, replicas=replicas, available_replicas=available, observed_generation=observed

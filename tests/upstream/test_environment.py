@@ -31,8 +31,8 @@ def env_of(*, env: list[dict[str, Any]] | None = None, env_from: list[dict[str, 
 
 
 @pytest.mark.case("6.24-48 references see earlier variables only")
-def test_variables_see_what_stands_above_them() -> None:
-    """A later variable stays a reference, an empty one is nothing, and chains resolve in order."""
+def test_variables_expand_references_to_earlier_variables_only() -> None:
+    """A reference to a later variable stays, an empty value expands to nothing, and chains resolve in order."""
     env = [
         {"name": "OUT_OF_ORDER_TEST", "value": "$(LATER)"},
         {"name": "LATER", "value": "late"},
@@ -55,7 +55,7 @@ def test_variables_see_what_stands_above_them() -> None:
 
 @pytest.mark.case("6.24-49 services not listed yet")
 def test_environment_waits_for_services_unless_the_pod_is_static() -> None:
-    """A pod from the API may count on them; a static one may be what makes the API server."""
+    """A pod from the API needs the services; a static pod may run the API server."""
     with pytest.raises(
         ContainerConfigError, match=r"^services have not yet been read at least once, cannot construct envvars$"
     ):
@@ -65,7 +65,7 @@ def test_environment_waits_for_services_unless_the_pod_is_static() -> None:
 
 @pytest.mark.case("6.24-49 enableServiceLinks")
 def test_service_variables_follow_enable_service_links() -> None:
-    """With links the namespace's services, without only the API server; nothing said is a problem."""
+    """With links all services of the namespace count, without them only the API server; an unset field is an error."""
     around = EnvironmentSources(services=SERVICES)
     linked = make_environment(POD, container(), around)
     assert linked["MY_DB_SERVICE_HOST"] == "10.0.0.2"
@@ -84,7 +84,7 @@ def test_service_variables_follow_enable_service_links() -> None:
 
 @pytest.mark.case("6.24-49 user values win over services")
 def test_own_variables_win_over_those_of_services() -> None:
-    """And references see the services' values as long as nothing of that name is declared."""
+    """A reference that precedes the container's own variable gets the value of the service."""
     env = [
         {"name": "URL", "value": "db://$(MY_DB_SERVICE_HOST)"},
         {"name": "MY_DB_SERVICE_HOST", "value": "localhost"},
@@ -127,7 +127,7 @@ OPTIONAL_KEYS: list[Any] = [
 
 @pytest.mark.parametrize(("source", "complaint"), OPTIONAL_SOURCES)
 def test_missing_object_is_a_problem_unless_it_is_optional(source: dict[str, Any], complaint: str) -> None:
-    """For `envFrom`, where all of its keys are then missing."""
+    """A missing optional object of `envFrom` adds no variables."""
     with pytest.raises(ContainerConfigError, match=f"^{complaint}$"):
         env_of(env_from=[source])
     ((kind, reference),) = source.items()
@@ -136,7 +136,7 @@ def test_missing_object_is_a_problem_unless_it_is_optional(source: dict[str, Any
 
 @pytest.mark.parametrize(("kind", "name", "complaint"), OPTIONAL_KEYS)
 def test_missing_key_is_a_problem_unless_it_is_optional(kind: str, name: str, complaint: str) -> None:
-    """An optional variable is not there at all, rather than empty."""
+    """An optional variable is absent rather than empty."""
     reference = {"name": name, "key": "nope"}
     with pytest.raises(ContainerConfigError, match=f"^{complaint}$"):
         env_of(env=[{"name": "V", "valueFrom": {kind: reference}}])

@@ -1,4 +1,4 @@
-"""Case 6.24-47 and the Go code's own answers: references to variables in a text."""
+"""Case 6.24-47 and the vectors of the Go code: expansion of variable references in a text."""
 
 import json
 from pathlib import Path
@@ -35,13 +35,13 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "expanded"), [pytest.param(*case, id=f"6.24-47 {case[0]!r}") for case in CASES])
 def test_text_is_expanded_as_upstream_does(text: str, expanded: str) -> None:
-    """Known names are replaced, all else stays."""
+    """Known references are replaced, and everything else stays."""
     assert expand(text, mapping_func_for(VARIABLES)) == expanded
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=repr(case["in"])) for case in VECTORS])
 def test_expansion_answers_as_the_go_code_does(case: dict[str, Any]) -> None:
-    """The same text comes out, and the same names were asked for, in the same order."""
+    """The result is the same, and the same names are looked up in the same order."""
     asked: list[str] = []
     known = mapping_func_for(*case["vars"])
 

@@ -31,7 +31,7 @@ REFUSED = HttpFailure("connection refused")
 
 
 class SeenHttp:
-    """Answers requests in turn: a status, or why there is none."""
+    """Answers HTTP requests in turn with a status or a failure."""
 
     def __init__(self, *answers: int | HttpFailure) -> None:
         self._answers = list(answers)
@@ -46,7 +46,7 @@ class SeenHttp:
 
 
 class OnePod(SimRuntime):
-    """Every pod has these addresses."""
+    """A simulated runtime in which every pod has these addresses."""
 
     def __init__(self, *ips: str) -> None:
         super().__init__(clock=VirtualClock())
@@ -58,14 +58,14 @@ class OnePod(SimRuntime):
 
 
 class Play:
-    """Runs hooks with all doors in sight."""
+    """Runs hooks and records their commands, HTTP requests and events."""
 
     def __init__(self, *answers: int | HttpFailure, ips: Sequence[str] = ("10.0.0.1",)) -> None:
         self.http, self.commands, self.events = SeenHttp(*answers), SeenCommands(), SeenEvents()
         self._hooks = HandlerRunner(commands=self.commands, http=self.http, runtime=OnePod(*ips), events=self.events)
 
     async def run(self, hook: LifecycleHandler) -> str:
-        """Why the hook failed; empty if it did not."""
+        """Run a hook and return why it failed; empty if it succeeded."""
         try:
             await self._hooks.run("id", WEB, MAIN, hook)
         except HookFailure as failure:
@@ -116,7 +116,7 @@ async def test_exec_hook_that_fails_is_a_failure(
         ({"scheme": "HTTPS"}, ("10.0.0.1",), "https://10.0.0.1:80/start"),
     ],
 )
-async def test_http_hook_asks_the_right_place(fields: dict[str, Any], ips: tuple[str, ...], url: str) -> None:
+async def test_http_hook_requests_the_expected_url(fields: dict[str, Any], ips: tuple[str, ...], url: str) -> None:
     play = Play(200, ips=ips)
     assert await play.run(http(**fields)) == ""
     assert [request.url for request in play.http.requests] == [url]
@@ -144,7 +144,7 @@ async def test_http_hook_sends_headers(given: Sequence[tuple[str, str]], sent: s
 @pytest.mark.parametrize(
     ("answer", "told"), [(500, ""), (404, ""), (REFUSED, "connection refused")], ids=["500", "404", "refused"]
 )
-async def test_any_answer_is_success(answer: int | HttpFailure, told: str) -> None:
+async def test_http_hook_succeeds_with_any_status(answer: int | HttpFailure, told: str) -> None:
     where = 'for Container "main" in Pod "web_default(uid-default-web)" failed - error:'
     assert await Play(answer).run(http()) == (f"HTTP lifecycle hook (start) {where} {told}" if told else "")
 
@@ -190,7 +190,9 @@ async def test_hook_without_action_fails() -> None:
         ({}, (), "failed to find networking container: the pod has no IP"),
     ],
 )
-async def test_http_hook_that_leads_nowhere_fails(fields: dict[str, Any], ips: tuple[str, ...], told: str) -> None:
+async def test_http_hook_fails_without_a_valid_port_or_address(
+    fields: dict[str, Any], ips: tuple[str, ...], told: str
+) -> None:
     assert (await Play(ips=ips).run(http(**fields))).endswith(f"failed - error: {told}")
 
 
@@ -217,7 +219,7 @@ async def test_sleep_hook_sleeps() -> None:
 
 
 @pytest.mark.case("6.24-56 exec on a runtime that runs no commands is a failure")
-async def test_exec_hook_needs_a_runtime_that_can() -> None:
+async def test_exec_hook_fails_when_the_runtime_runs_no_commands() -> None:
     hooks = HandlerRunner(commands=None, http=SeenHttp(), runtime=OnePod(), events=SeenEvents())
     with pytest.raises(HookFailure, match="the runtime runs no commands"):
         await hooks.run("id", WEB, MAIN, LifecycleHandler(exec=ExecAction(command=("ls",))))

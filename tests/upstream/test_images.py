@@ -1,4 +1,4 @@
-"""Case 6.24-44: what is done and told about a container's image."""
+"""Case 6.24-44: when a container's image is pulled, and which events and reasons result."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ INVOLVED = ObjectReference(kind="Pod", name="web")
 
 
 class Told:
-    """Events as users see them."""
+    """Records events in the form that users see."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -32,7 +32,7 @@ class Told:
 
 @asynccontextmanager
 async def puller(behaviour: ImageBehaviour, image: str = IMAGE) -> AsyncIterator[tuple[ImageManager, Told]]:
-    """A puller at work, backing off from 1 s on."""
+    """A running ImageManager whose backoff starts at 1 s."""
     told = Told()
     clock = VirtualClock()
     images = SimImages({image: behaviour})
@@ -100,7 +100,7 @@ async def test_failing_pull_backs_off() -> None:
 
 
 @pytest.mark.case("6.24-44 the message of a back-off holds the previous error")
-async def test_back_off_tells_why_the_pull_failed() -> None:
+async def test_back_off_message_holds_the_pull_error() -> None:
     async with puller(BROKEN) as (found, _):
         await _reason(found, "Always")
         with pytest.raises(RuntimeFailure) as caught:
@@ -122,7 +122,7 @@ async def test_back_off_tells_why_the_pull_failed() -> None:
     ],
     ids=lambda text: f"6.24-44 {text[:20]}",
 )
-async def test_name_that_is_none_is_refused(image: str, why: str) -> None:
+async def test_invalid_image_name_is_refused(image: str, why: str) -> None:
     async with puller(HERE) as (found, told):
         assert await _reason(found, "Always", image) == "InvalidImageName"
     text = f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": {why}'

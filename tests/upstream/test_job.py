@@ -54,7 +54,7 @@ def job(parallelism: int = 2, completions: int | None = 5, *, status: JobStatus 
 
 
 def pods(count: int, phase: str, *, ready: bool = False, deleted: str | None = None) -> list[Pod]:
-    """Pods of the job that are not counted yet; finished ones finished long ago."""
+    """Pods of the job that are not counted yet; the finished ones finished long ago."""
     terminated = ContainerState(terminated=ContainerStateTerminated(finished_at=LONG_AGO))
     containers = (ContainerStatus(name="c", state=terminated),) if phase in ("Succeeded", "Failed") else ()
     conditions = (PodCondition(type="Ready", status="True"),) if ready else ()
@@ -77,7 +77,7 @@ def pods(count: int, phase: str, *, ready: bool = False, deleted: str | None = N
 
 
 def mix(*, pending: int = 0, active: int = 0, ready: int = 0, succeeded: int = 0, failed: int = 0) -> list[Pod]:
-    """So many pods of each kind; `ready` are those of `active` that are."""
+    """Pods in these numbers; `ready` is how many of the `active` pods are ready."""
     return [
         *pods(pending, "Pending"),
         *pods(active - ready, "Running"),
@@ -88,7 +88,7 @@ def mix(*, pending: int = 0, active: int = 0, ready: int = 0, succeeded: int = 0
 
 
 class Events:
-    """Remembers events."""
+    """Records the emitted events."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str]] = []
@@ -99,7 +99,7 @@ class Events:
 
 
 class World:
-    """A controller with one job, in the API and in its index."""
+    """A controller with one Job, which is in the API and in the controller's index."""
 
     def __init__(self, one: Job, *found: Pod) -> None:
         self.api, self.events = MemoryApi(VirtualClock()), Events()
@@ -127,7 +127,7 @@ class World:
 
 @dataclass(frozen=True)
 class Expected:
-    """Creations, deletions and patches of pods; counts in the status; how the job ends."""
+    """Creations, deletions and patches of pods, counts in the status, and the condition that ends the job."""
 
     created: int = 0
     deleted: int = 0
@@ -145,7 +145,7 @@ INTERIM = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 
 
 async def check(world: World, expected: Expected, error: str | None = None) -> None:
-    """Sync once and compare all that is expected."""
+    """Sync once and compare the outcome with all expected values."""
     if error is None:
         await world.controller.sync(KEY)
     else:
@@ -247,7 +247,6 @@ SYNCS: list[tuple[str, Job, list[Pod], Expected]] = [
     ("one", "found", "expected"), [pytest.param(*row[1:], id=f"5.10-42 {row[0]}") for row in SYNCS]
 )
 async def test_sync_of_a_job(one: Job, found: list[Pod], expected: Expected) -> None:
-    """One sync from these pods."""
     await check(World(one, *found), expected)
 
 
@@ -259,7 +258,7 @@ async def test_sync_of_a_job(one: Job, found: list[Pod], expected: Expected) -> 
     ],
 )
 async def test_job_in_backoff_creates_nothing(one: Job, found: list[Pod], expected: Expected) -> None:
-    """A pod failed just now: its replacement comes ten seconds later, and the status keeps the others."""
+    """The replacement of a pod that has just failed comes ten seconds later; the status keeps the other pods."""
     (failed,) = pods(1, "Failed")
     finished = ContainerState(terminated=ContainerStateTerminated(finished_at=AT))
     status = replace(failed.status, container_statuses=(ContainerStatus(name="c", state=finished),))
@@ -287,7 +286,7 @@ async def test_job_in_backoff_creates_nothing(one: Job, found: list[Pod], expect
     ],
 )
 async def test_failing_pod_control_leaves_the_counts(found: list[Pod], expected: Expected) -> None:
-    """What was not created is not active, what was not deleted still is, what was not released is not counted."""
+    """A failed creation is not active, a failed deletion stays active, and an unreleased pod is not counted."""
     world = World(job(), *found)
     world.control.error = InternalError("fake error")
     await check(world, expected, "fake error")
@@ -305,7 +304,7 @@ async def test_failing_pod_control_leaves_the_counts(found: list[Pod], expected:
     ],
 )
 async def test_backoff_limit(parallelism: int, limit: int, active: int, failed: int, expected: Expected) -> None:
-    """One failure more than the limit ends the job, in two conditions and with an event."""
+    """One failure beyond the limit ends the job, with two conditions and an event."""
     world = World(job(parallelism, parallelism, backoff_limit=limit), *mix(active=active, failed=failed))
     await check(world, expected)
     message = "Job has reached the specified backoff limit"
@@ -316,7 +315,7 @@ async def test_backoff_limit(parallelism: int, limit: int, active: int, failed: 
 
 @pytest.mark.case("5.10-46 pod update waits a second")
 async def test_pod_update_is_enqueued_after_a_second() -> None:
-    """However many come within that second."""
+    """Further updates within that second add nothing and do not delay it."""
     world = World(job(1, 1))
     (old,) = pods(1, "Running")
     for version in range(1, 10):

@@ -1,4 +1,4 @@
-"""Indexed jobs: done, failed and pending indexes, success policies; the cases of Kubernetes' own tests."""
+"""Indexed jobs: completed, failed and pending indexes, success policies; the cases of Kubernetes' own tests."""
 
 from datetime import timedelta
 from typing import Any
@@ -107,7 +107,7 @@ SUCCEEDED: list[tuple[str, str, list[Pod], int, str]] = [
     ("before", "pods", "completions", "after"), [pytest.param(*row[1:], id=row[0]) for row in SUCCEEDED]
 )
 def test_succeeded_indexes(before: str, pods: list[Pod], completions: int, after: str) -> None:
-    """Those of the status, and those of pods that are not counted yet."""
+    """They are the indexes in the status plus those of succeeded pods that are not counted yet."""
     one = job(completions, status=JobStatus(completed_indexes=before))
     state = count_job_pods(one, pods).indexes
     assert state is not None
@@ -154,7 +154,7 @@ KEPT: list[tuple[str, int, int, list[Pod], set[str]]] = [
 
 @pytest.mark.parametrize(("completions", "limit", "pods", "kept"), [pytest.param(*row[1:], id=row[0]) for row in KEPT])
 def test_failed_pod_is_kept_until_it_is_replaced(completions: int, limit: int, pods: list[Pod], kept: set[str]) -> None:
-    """It alone knows how often its index has failed."""
+    """Only that pod records how often its index has failed."""
     state = count_job_pods(job(completions, backoff_limit_per_index=limit), pods, frozenset({"released"})).indexes
     assert state is not None
     assert {one.metadata.uid for one in state.to_replace.values()} == kept
@@ -179,7 +179,7 @@ def rules(action: str) -> PodFailurePolicy:
 def test_failures_of_an_index(
     action: str | None, failures: int, code: int, failed: str, next_counts: tuple[str, str | None]
 ) -> None:
-    """One may fail, the second is too many; what is ignored counts only for the delay."""
+    """With a limit of 1 the second failure is too many; an ignored failure counts only for the delay."""
     policy = rules(action) if action is not None else None
     one, last = job(2, backoff_limit_per_index=1, pod_failure_policy=policy), pod(0, failures=failures, code=code)
     state = count_job_pods(one, [last]).indexes
@@ -221,7 +221,7 @@ PLANS: list[tuple[str, Job, list[Pod], list[str], tuple[int, ...]]] = [
 
 @pytest.mark.parametrize(("one", "pods", "deleted", "created"), [pytest.param(*row[1:], id=row[0]) for row in PLANS])
 def test_pods_an_indexed_job_wants(one: Job, pods: list[Pod], deleted: list[str], created: tuple[int, ...]) -> None:
-    """One for each index that is neither over nor worked on."""
+    """Each index that is neither finished nor active gets one pod."""
     now = EPOCH + timedelta(hours=1)
     plan = plan_pods(one, count_job_pods(one, pods), NO_FAILURES, now)
     assert [each.metadata.uid for each in plan.delete] == deleted
@@ -229,7 +229,7 @@ def test_pods_an_indexed_job_wants(one: Job, pods: list[Pod], deleted: list[str]
 
 
 def test_each_index_waits_by_itself() -> None:
-    """Those that need not are tried now; if all must, the first one to be due counts."""
+    """Indexes without a delay get their pods now; if all must wait, the plan waits for the earliest."""
     pods = [pod(0, failures=1), pod(1, failures=0)]
     one = job(3, 3, backoff_limit_per_index=5)
     now = EPOCH + timedelta(seconds=4)
@@ -264,7 +264,7 @@ def rule(indexes: str | None = None, count: int | None = None) -> SuccessPolicyR
     ],
 )
 def test_success_policy(given: tuple[SuccessPolicyRule, ...], succeeded: str, number: int | None) -> None:
-    """The first rule that is met; indexes beyond the completions belong to none."""
+    """The first matching rule wins; indexes beyond the completions match no rule."""
     policy = SuccessPolicy(rules=given)
     assert match_success_policy(policy, parse_indexes(succeeded, 10), 10) == number
     assert match_success_policy(None, parse_indexes(succeeded, 10), 10) is None
@@ -275,7 +275,7 @@ def test_success_policy(given: tuple[SuccessPolicyRule, ...], succeeded: str, nu
 
 
 def test_variable_that_the_user_has_set_stays() -> None:
-    """The template of one pod leaves that of the next as it was."""
+    """The template of the Job itself is not changed."""
     own = EnvVar(name="JOB_COMPLETION_INDEX", value="mine")
     template = PodTemplateSpec(
         spec=PodSpec(containers=(Container(name="c", env=(own,)),), init_containers=(Container(name="i"),))
@@ -294,6 +294,6 @@ def test_variable_that_the_user_has_set_stays() -> None:
     [("job", 0, "job-0-"), ("x" * 60, 12, f"{'x' * 54}-12-"), ("x" * 55, 1, f"{'x' * 55}-1-"), ("", 1, "-1-")],
 )
 def test_name_of_an_indexs_pod(name: str, index: int, prefix: str) -> None:
-    """The index is never cut off."""
+    """A long name is shortened, and the index is never cut off."""
     assert index_prefix(name, index) == prefix
     assert IndexSet() == parse_indexes("", 9)

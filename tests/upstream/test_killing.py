@@ -1,4 +1,4 @@
-"""Cases 6.24-56, -57 and -62: how containers and pods are ended."""
+"""Cases 6.24-56, -57 and -62: how containers and pods are killed."""
 
 import asyncio
 from pathlib import Path
@@ -27,7 +27,7 @@ PRE_STOP = Lifecycle(pre_stop=LifecycleHandler(exec=ExecAction(command=("bye",))
 
 
 class StopTimes(SimRuntime):
-    """Notes when each container was told to stop, and how long it had; and who was asked over HTTP."""
+    """Records when each container was stopped and with which grace period, and which pods were probed over HTTP."""
 
     def __init__(self, **scripts: Behaviour) -> None:
         super().__init__(clock=VirtualClock(), scripts=scripts)
@@ -47,12 +47,12 @@ class StopTimes(SimRuntime):
         await super().stop(id, grace_seconds)
 
     def seconds_since(self, start: float) -> dict[str, int]:
-        """When each was told, in whole seconds."""
+        """The seconds after `start` at which each container was stopped, in whole seconds."""
         return {name: int(at - start) for name, (at, _) in self.told.items() if name != "sandbox"}
 
 
 async def started(rig: Rig, web: Pod) -> RuntimePod:
-    """What there is once all containers of a pod run."""
+    """Sync a pod until all its containers run, and return what the runtime observes of it."""
     wanted = len(web.spec.containers) + len(web.spec.init_containers)
     while list((await rig.states(web)).values()).count("running") < wanted:
         await rig.sync(web)
@@ -74,7 +74,7 @@ def with_sidecars(**spec: Any) -> Pod:
     ],
     ids=["enough grace", "capped by the grace"],
 )
-async def test_sidecars_wait_for_their_turn(
+async def test_sidecars_stop_in_reverse_order_after_the_main_container(
     tmp_path: Path, grace: int, takes_seconds: float, told: dict[str, int]
 ) -> None:
     slow = Behaviour(stop_seconds=takes_seconds)
@@ -86,7 +86,7 @@ async def test_sidecars_wait_for_their_turn(
         results = await rig.killer.kill_pod(web, observed)
         assert error_text(results) == ""
         assert sim.seconds_since(before) == told
-        # What they waited was taken off, in whole seconds, but never below two.
+        # The time that a sidecar waited is subtracted in whole seconds, but at least two remain.
         assert {name: left for name, (_, left) in sim.told.items()} == {
             **{name: max(grace - waited, 2) for name, waited in told.items()},
             "sandbox": 0,
@@ -94,7 +94,7 @@ async def test_sidecars_wait_for_their_turn(
 
 
 @pytest.mark.case("6.24-57 a main container that does not run delays nobody")
-async def test_sidecars_do_not_wait_for_what_does_not_run(tmp_path: Path) -> None:
+async def test_sidecars_do_not_wait_for_exited_containers(tmp_path: Path) -> None:
     slow = Behaviour(stop_seconds=1.25)
     sim = StopTimes(sc1=slow, sc2=slow, sc3=slow)
     web = with_sidecars(termination_grace_period_seconds=30)
@@ -203,7 +203,7 @@ async def test_kill_pod_needs_no_spec(tmp_path: Path) -> None:
 
 
 @pytest.mark.case("6.24-62 stop of a container or sandbox the runtime does not know: success")
-async def test_kill_of_what_is_gone_succeeds(tmp_path: Path) -> None:
+async def test_kill_of_a_missing_sandbox_succeeds(tmp_path: Path) -> None:
     web = pod()
     async with Rig(tmp_path).running() as rig:
         observed = await started(rig, web)
@@ -228,7 +228,7 @@ async def test_kill_that_fails_is_a_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.case("6.24-56 a kill that is cancelled during preStop leaves the container alone")
-async def test_cancelled_kill_stops_nothing_that_was_not_told_yet(tmp_path: Path) -> None:
+async def test_kill_cancelled_during_pre_stop_leaves_the_container_running(tmp_path: Path) -> None:
     sim = StopTimes()
     web = pod(containers=(container(lifecycle=PRE_STOP),), termination_grace_period_seconds=30)
     async with Rig(tmp_path, sim=sim).running() as rig:

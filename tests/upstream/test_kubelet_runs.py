@@ -1,7 +1,7 @@
-"""Pod lives recorded from kubelet v1.34.11 with containerd, lived again on the simulated runtime.
+"""Pod lifecycles recorded from kubelet v1.34.11 with containerd, replayed on the simulated runtime.
 
-The same states in the same order, the same final object field by field, the same events in the same words. On real
-processes: tests/real/node/test_kubelet_lives.py.
+States and their order, every field of the final object, and the texts of events must be equal. The replay on real
+processes is tests/real/node/test_kubelet_lives.py.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ IMAGES = dict.fromkeys(("localhost/busybox:1", "registry.k8s.io/e2e-test-images/
 
 
 async def replayed(name: str, folder: Path) -> Life:
-    """A recorded life, lived again."""
+    """Replay a recorded pod lifecycle."""
     recording = recorded_runs.load(name)
     pod = from_document(recorded_runs.pods_in(recording)[0], Pod)
     manifests = folder / "manifests"

@@ -1,6 +1,6 @@
-"""Section 6.5 and cases 6.24-02 and -03: which pods may start on a node.
+"""Section 6.5 and cases 6.24-02 and -03: pod admission on a node.
 
-Departure: a shortage of several other resources names the first by name; upstream names any.
+Departure: when several other resources are short, the message names the first in sorted order; upstream names any.
 """
 
 from typing import Any
@@ -45,7 +45,7 @@ CRITICAL = 2_000_000_000
 
 
 def sized(name: str = "web", **requests: Any) -> Pod:
-    """A pod with one container that asks for something; `_` in a name of a resource stands for `-`."""
+    """A pod with one container that requests these resources; `_` in a resource's name stands for `-`."""
     limits = requests.pop("limits", False)
     wanted = {key.replace("_", "-"): text for key, text in requests.items()}
     resources = ResourceRequirements(requests=wanted, limits=wanted if limits else {})
@@ -105,7 +105,6 @@ FITS = [
 
 @pytest.mark.parametrize(("candidate", "node"), FITS)
 def test_pod_is_admitted(candidate: Pod, node: AdmissionNodeInfo) -> None:
-    """Nothing is in its way."""
     assert admit(candidate, node).admitted
 
 
@@ -231,19 +230,18 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("candidate", "node", "reason", "message"), REFUSALS)
 def test_pod_is_refused(candidate: Pod, node: AdmissionNodeInfo, reason: str, message: str) -> None:
-    """With upstream's reason and text."""
+    """Reason and message are those of upstream."""
     verdict = admit(candidate, node)
     assert (verdict.reason, verdict.message) == (reason, message)
 
 
 def test_pod_is_refused_while_the_node_is_not_known() -> None:
-    """Nothing can be judged without it."""
     verdict = admit(pod(), AdmissionNodeInfo(node=None, allocated=AllocatedResources(), sysctls=SAFE))
     assert (verdict.reason, verdict.message) == ("InvalidNodeInfo", "Kubelet cannot get node info.")
 
 
 def test_strict_groups_are_admitted_where_the_runtime_has_them() -> None:
-    """The node's status says so."""
+    """The node's status reports the feature."""
     node = machine()
     node = replace(node, status=replace(node.status, features=NodeFeatures(supplemental_groups_policy=True)))
     assert admit(pod(security_context=STRICT), view(node=node)).admitted
@@ -275,12 +273,11 @@ PROFILE = "container.apparmor.security.beta.kubernetes.io/main"
     ],
 )
 def test_profiles_are_refused_where_they_cannot_be_enforced(candidate: Pod, is_refused: bool) -> None:
-    """Unless the pod runs already."""
+    """A pod that already runs is admitted."""
     assert admit(candidate, view(app_armor_error="no AppArmor")).admitted != is_refused
 
 
 def test_profile_without_a_name_is_refused_everywhere() -> None:
-    """Nothing could be loaded for it."""
     nameless = pod(security_context=PodSecurityContext(app_armor_profile=AppArmorProfile(type="Localhost")))
     assert admit(nameless, view()).message == "Cannot enforce AppArmor: invalid empty AppArmor profile name"
 
@@ -309,20 +306,20 @@ ALLOWED = SysctlAllowlist([*safe_sysctls((6, 1)), "kernel.msg*", "kernel.sem", "
     ],
 )
 def test_sysctls_are_allowed_by_name_and_prefix(name: str, shared: dict[str, Any], refusal: str) -> None:
-    """Unless the pod shares what they change with the machine."""
+    """A sysctl is refused when the pod shares the host namespace that it would change."""
     candidate = pod(security_context=PodSecurityContext(sysctls=(Sysctl(name=name),)), **shared)
     assert ALLOWED.refusal(candidate.spec) == refusal
 
 
 @pytest.mark.parametrize("bad", [" kernel.msg*", "kernel.msg* ", "net.-", "net.*.foo", "net.*/foo", "foo", "foo*"])
 def test_sysctl_pattern_that_makes_no_sense_is_a_value_error(bad: str) -> None:
-    """The administrator is told at the start."""
+    """An administrator's mistake is thus reported at startup."""
     with pytest.raises(ValueError, match="sysctl"):
         SysctlAllowlist([bad])
 
 
 def test_safe_sysctls_depend_on_the_kernel() -> None:
-    """An old one shares more of them."""
+    """Fewer sysctls are safe on older kernels."""
     assert "net.ipv4.tcp_rmem" in safe_sysctls((4, 15))
     assert "net.ipv4.tcp_rmem" not in safe_sysctls((4, 14))
     assert len(safe_sysctls((3, 0))) == 5
@@ -380,7 +377,7 @@ NODE_CRITICAL = prioritized(sized("node-critical", cpu="100m", memory="100Mi"), 
 def test_victims_are_few_and_unimportant(
     preemptor: Pod, others: tuple[Pod, ...], missing: dict[str, int], chosen: tuple[Pod, ...] | None
 ) -> None:
-    """Upstream's choices."""
+    """The victims are those that upstream chooses."""
     if chosen is None:
         with pytest.raises(NoPreemptionVictims, match="no set of running pods found to reclaim resources"):
             preemption_victims(preemptor, others, missing)
@@ -388,8 +385,8 @@ def test_victims_are_few_and_unimportant(
         assert preemption_victims(preemptor, others, missing) == chosen
 
 
-def test_critical_pod_pushes_others_out_only_for_resources() -> None:
-    """If it is refused for another reason too, nobody has to go."""
+def test_critical_pod_preempts_others_only_for_resources() -> None:
+    """When it is refused for another reason too, no pod is preempted."""
     others = (sized("small", cpu="4m"), sized("large", cpu="6m"))
     critical = prioritized(sized("critical", cpu="5m"), CRITICAL)
     assert admit(critical, view(*others)).victims == (others[1],)
@@ -398,8 +395,7 @@ def test_critical_pod_pushes_others_out_only_for_resources() -> None:
     assert admit(critical, view(*others, shutdown="down")).reason == "NodeShutdown"
 
 
-def test_critical_pod_that_nobody_can_make_room_for_is_refused() -> None:
-    """With upstream's words."""
+def test_critical_pod_is_refused_when_no_victims_free_enough() -> None:
     verdict = admit(prioritized(sized("critical", cpu="11m"), CRITICAL), view(sized("other", cpu="4m")))
     assert verdict.reason == "UnexpectedAdmissionError"
     assert verdict.message == (

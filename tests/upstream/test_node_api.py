@@ -1,4 +1,4 @@
-"""The node's own API, case by case: health, switched-off pages, logs, run, and who may do what."""
+"""The kubelet API, case by case: health, disabled debugging handlers, logs, run, and authorization."""
 
 import asyncio
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ EVERYTHING = FixedJudge(
 
 
 class WrittenDown:
-    """Commands that are not run but written down."""
+    """Records commands instead of running them."""
 
     def __init__(self, outcome: CommandResult) -> None:
         self.outcome = outcome
@@ -47,7 +47,7 @@ class WrittenDown:
 async def reply(
     front: KubeletHandlers, method: str, target: str, *, token: str = "good", body: bytes = b""
 ) -> tuple[int, str]:
-    """Code and text of an answer."""
+    """Send a request, and return the status code and body of the response."""
     answer = await front.answer(asked(method, target, token=token, body=body))
     assert isinstance(answer, HttpResponse)
     return answer.code, answer.body.decode()
@@ -99,7 +99,7 @@ async def test_health_follows_the_age_of_the_last_round(tmp_path: Path) -> None:
         "/logs/x",
     ],
 )
-async def test_what_is_for_debugging_can_be_switched_off(tmp_path: Path, path: str) -> None:
+async def test_debugging_handlers_can_be_disabled(tmp_path: Path, path: str) -> None:
     judge = FixedJudge(*((verb, name) for verb in ("get", "create") for name in ("proxy", "pods", "log")))
     front = NodeRig(tmp_path).front(judge, debugging=False)
     for method in ("GET", "POST"):
@@ -162,7 +162,7 @@ READ_CASES = {
 
 
 def restarted(rig: NodeRig) -> None:
-    """A pod whose container has run twice, and left a log each time."""
+    """Add a pod whose container has run twice and has a log of each run."""
     given = rig.add_pod(attempt=1)
     written = "".join(f"2026-01-02T03:04:{text}Z stdout F {text}\n" for text in WRITTEN)
     rig.log_path(given, attempt=1).write_text(written)
@@ -181,7 +181,7 @@ def restarted(rig: NodeRig) -> None:
 
 @pytest.mark.case("6.24-73 options reach the log reader")
 @pytest.mark.parametrize("name", READ_CASES)
-async def test_log_is_read_as_it_is_asked_for(tmp_path: Path, name: str) -> None:
+async def test_container_log_follows_its_options(tmp_path: Path, name: str) -> None:
     query, lines = READ_CASES[name]
     rig = NodeRig(tmp_path)
     restarted(rig)
@@ -197,7 +197,7 @@ async def test_log_is_read_as_it_is_asked_for(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.case("6.24-73 tail=-1 is refused")
-async def test_log_is_refused_when_it_cannot_be_cut(tmp_path: Path) -> None:
+async def test_log_is_refused_when_tail_is_negative(tmp_path: Path) -> None:
     rig = NodeRig(tmp_path)
     rig.add_pod()
     front = rig.front(EVERYTHING)
@@ -239,7 +239,7 @@ async def test_run_runs_in_the_pod_of_that_name(tmp_path: Path, middle: str) -> 
         ("PUT", "/debug/flags/v", "update", ("proxy",)),
         ("GET", "/containerLogs/a/b/c", "get", ("proxy",)),
         ("GET", "/podsandmore", "get", ("proxy",)),
-        # A WebSocket begins with GET: the right to read must not be the right to run.
+        # A WebSocket begins with GET: permission to read must not include permission to run commands.
         ("GET", "/exec/a/b/c", "create", ("proxy",)),
         ("GET", "/attach/a/b/c", "create", ("proxy",)),
         ("GET", "/portForward/a/b", "create", ("proxy",)),
@@ -275,7 +275,7 @@ def test_paths_need_rights_to_the_node(method: str, path: str, verb: str, subres
     ],
     ids=["anonymous", "unknown", "no text", "authenticator errs", "not allowed", "authorizer errs"],
 )
-async def test_gate_refuses(
+async def test_request_without_credentials_or_rights_is_refused(
     tmp_path: Path, judge: FixedJudge, token: str, code: int, text: str, questions: list[tuple[str, str]]
 ) -> None:
     front = NodeRig(tmp_path).front(judge)

@@ -1,7 +1,7 @@
-"""Cases 6.24-01 to -05 and the tables of 6.3, 6.4 and 6.8: the loop of a node and its handlers.
+"""Cases 6.24-01 to -05 and the tables of 6.3, 6.4 and 6.8: the kubelet's sync loop and its handlers.
 
-Departures: pods that are due come back by themselves, so there is no tick every second; housekeeping runs while
-something may be left to do; a ready source's removals do not wait for other sources.
+Departures: a worker requeues its own pod, so there is no tick every second; housekeeping runs while something
+may be left to do; a ready source's removals do not wait for other sources.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ async def test_refused_pod_has_failed_and_the_other_runs(lab: LoopLab) -> None:
         message = "Predicate NodeName failed: node(s) didn't match the requested node name"
         assert status.message == f"Pod was rejected: {message}"
         assert lab.events.told == [f"Warning NodeName {message}"]
-        # What the API shows of it then is no news.
+        # The API then sends the same status back, which causes no sync.
         lab.send(PodOperation.RECONCILE, replace(refused, status=status))
         await lab.quiet()
         assert kinds(lab, refused.metadata.uid) == []
@@ -86,7 +86,7 @@ async def test_refused_pod_is_shown_failed_while_the_other_is_pending(tmp_path: 
 
 
 def on_port(number: int, uid: str, *, phase: str = "Running", node_name: str = "node-1") -> Pod:
-    """A pod that takes a port of the node."""
+    """A pod that uses a host port of the node."""
     port = ContainerPort(container_port=80, host_port=number)
     made = pod(uid, uid=uid, containers=[container(ports=(port,))], node_name=node_name)
     return replace(made, status=PodStatus(phase=phase))
@@ -105,7 +105,7 @@ KINDS_OF_PODS = {
 
 
 @pytest.mark.case("6.24-03 pods that are not active take no room from a new one")
-async def test_new_pod_meets_only_active_pods(lab: LoopLab) -> None:
+async def test_admission_counts_only_active_pods(lab: LoopLab) -> None:
     for uid in "failed", "succeeded":
         lab.cache.put(PodUid(uid), CachedStatus(lab.cache.begin(), in_runtime(uid, is_running=False)))
     releases = [lab.syncs.hold("terminating", uid) for uid in ("deleting but running", "failed but terminating")]
@@ -162,7 +162,7 @@ async def test_removed_pod_is_killed_at_once_when_its_own_source_is_ready(lab: L
 
 
 async def test_additions_are_handled_oldest_first(lab: LoopLab) -> None:
-    """So that the youngest is the one there is no room for."""
+    """The youngest pod thus gets no room."""
     lab.outside.offer(pods="1")
     young = api_pod("young", creation_timestamp="2026-01-01T00:00:02Z")
     old = api_pod("old", creation_timestamp="2026-01-01T00:00:01Z")
@@ -174,7 +174,7 @@ async def test_additions_are_handled_oldest_first(lab: LoopLab) -> None:
 
 
 async def test_update_delete_and_reconcile_reach_the_worker(lab: LoopLab) -> None:
-    """UPDATE and DELETE at once, RECONCILE only if it changes what is to be done; SET is not for the loop."""
+    """UPDATE and DELETE do so at once, RECONCILE only if it changes the sync; SET has no effect."""
     async with lab.running():
         lab.send(PodOperation.ADD, api_pod())
         await lab.quiet()
@@ -191,8 +191,8 @@ async def test_update_delete_and_reconcile_reach_the_worker(lab: LoopLab) -> Non
         assert [update.op for update in lab.outside.seen][1] is PodOperation.SET
 
 
-async def test_pod_that_somebody_else_declared_dead_is_stopped(lab: LoopLab) -> None:
-    """Upstream would find out within a minute."""
+async def test_pod_that_the_api_reports_as_failed_is_stopped(lab: LoopLab) -> None:
+    """Upstream finds out up to a minute later."""
     async with lab.running():
         lab.send(PodOperation.ADD, api_pod())
         await lab.quiet()
@@ -203,8 +203,8 @@ async def test_pod_that_somebody_else_declared_dead_is_stopped(lab: LoopLab) -> 
         assert lab.outside.pruned == [(UID, "all")]
 
 
-async def test_mirror_has_its_static_pod_synced(lab: LoopLab) -> None:
-    """Whatever happens to it; a mirror of nobody is let be."""
+async def test_mirror_change_syncs_its_static_pod(lab: LoopLab) -> None:
+    """An addition, update or removal of the mirror does so; a mirror without a static pod is left alone."""
     async with lab.running():
         lab.send(PodOperation.ADD, mirror_pod("stray", uid="mirror-2"), source=PodSource.API)
         lab.send(PodOperation.ADD, static_pod(), source=PodSource.FILE)
@@ -225,10 +225,10 @@ async def test_mirror_has_its_static_pod_synced(lab: LoopLab) -> None:
         ([PodLifecycleEventType.DIED, PodLifecycleEventType.REMOVED], 1, [(UID, "dead")]),
     ],
 )
-async def test_runtime_change_has_a_known_pod_synced(
+async def test_runtime_change_syncs_a_known_pod(
     lab: LoopLab, changes: list[PodLifecycleEventType], syncs: int, pruned: list[tuple[str, str]]
 ) -> None:
-    """Unless all that happened is that something was removed; after a death older dead ones go."""
+    """A removal alone causes no sync; after a death the pod's older dead containers are removed."""
     async with lab.running():
         lab.send(PodOperation.ADD, api_pod())
         await lab.quiet()
@@ -249,10 +249,10 @@ async def test_runtime_change_has_a_known_pod_synced(
         (ProbeType.STARTUP, ProbeOutcome.UNKNOWN, True, False, False),
     ],
 )
-async def test_probe_result_changes_the_status_and_has_the_pod_synced(
+async def test_probe_result_changes_the_status_and_syncs_the_pod(
     lab: LoopLab, kind: ProbeType, verdict: ProbeOutcome, is_synced: bool, ready: bool, started: bool
 ) -> None:
-    """Of liveness only failures count."""
+    """A liveness result causes a sync only when it is a failure."""
     async with lab.running():
         lab.send(PodOperation.ADD, api_pod())
         await lab.quiet()
@@ -267,7 +267,7 @@ async def test_probe_result_changes_the_status_and_has_the_pod_synced(
 
 
 async def test_loop_waits_while_the_runtime_is_down(lab: LoopLab) -> None:
-    """It looks again after 0.1 s, then ever later, and says so by its health."""
+    """It retries after 0.1 s and then with growing delays, and its health check fails after a while."""
     lab.outside.runtime_down = "runtime is down"
     async with lab.running():
         lab.send(PodOperation.ADD, api_pod())
@@ -283,8 +283,8 @@ async def test_loop_waits_while_the_runtime_is_down(lab: LoopLab) -> None:
         assert lab.loop.stuck_error(600) == ""
 
 
-async def test_pods_are_refused_while_the_node_is_not_known(lab: LoopLab) -> None:
-    """With upstream's words."""
+async def test_pods_are_refused_while_the_node_is_unknown(lab: LoopLab) -> None:
+    """A mirror pod is not refused."""
     lab.outside.shown = None
     async with lab.running():
         lab.send(PodOperation.ADD, api_pod())
@@ -294,7 +294,7 @@ async def test_pods_are_refused_while_the_node_is_not_known(lab: LoopLab) -> Non
 
 
 async def test_housekeeping_rests_when_nothing_is_left_to_do(lab: LoopLab) -> None:
-    """Once a minute it looks all the same; a runtime it cannot list leaves it at work."""
+    """It still runs once a minute, and keeps running while the runtime cannot be listed."""
     async with lab.running():
         lab.send(PodOperation.ADD, api_pod())
         await asyncio.sleep(10)
@@ -307,8 +307,8 @@ async def test_housekeeping_rests_when_nothing_is_left_to_do(lab: LoopLab) -> No
         assert lab.outside.listings >= 6
 
 
-async def test_pod_that_nobody_wants_is_killed(lab: LoopLab) -> None:
-    """With one second of grace, and is forgotten then. What is needed is asked per pod, when it is removed."""
+async def test_runtime_pod_that_no_source_has_is_killed(lab: LoopLab) -> None:
+    """Its worker is then forgotten; cleanup gets a predicate that decides per pod whether it is still needed."""
     async with lab.running():
         lab.send(PodOperation.ADD, api_pod())
         lab.outside.listed = [in_runtime("stray"), in_runtime(UID), in_runtime("dead", is_running=False)]
@@ -321,7 +321,7 @@ async def test_pod_that_nobody_wants_is_killed(lab: LoopLab) -> None:
 
 
 async def test_refused_pod_comes_to_its_end_when_it_is_deleted(lab: LoopLab) -> None:
-    """Housekeeping gives it a worker, which clears up."""
+    """Housekeeping starts a worker for it, which terminates it."""
     async with lab.running():
         refused = pod("a", uid=UID, node_name="node-2")
         lab.send(PodOperation.ADD, refused)
@@ -331,8 +331,8 @@ async def test_refused_pod_comes_to_its_end_when_it_is_deleted(lab: LoopLab) -> 
         assert kinds(lab) == ["terminating", "terminated"]
 
 
-async def test_mirror_goes_with_the_static_pod_and_not_before(lab: LoopLab) -> None:
-    """As soon as the pod has ended, without waiting for housekeeping."""
+async def test_mirror_is_deleted_when_its_static_pod_has_terminated(lab: LoopLab) -> None:
+    """The deletion does not wait for housekeeping."""
     async with lab.running():
         lab.send(PodOperation.ADD, static_pod(), source=PodSource.FILE)
         lab.send(PodOperation.ADD, mirror_pod(), source=PodSource.API)
@@ -346,8 +346,8 @@ async def test_mirror_goes_with_the_static_pod_and_not_before(lab: LoopLab) -> N
         assert lab.outside.deleted_mirrors[:1] == ["web-node-1_default"]
 
 
-async def test_pod_is_started_anew_under_its_uid_as_soon_as_the_old_one_has_ended(lab: LoopLab) -> None:
-    """Removed and added again meanwhile: the second is another pod."""
+async def test_readded_pod_with_the_same_uid_starts_when_the_old_one_has_terminated(lab: LoopLab) -> None:
+    """The pod is removed and added again while the first is still terminating."""
     async with lab.running():
         lab.send(PodOperation.ADD, file_pod(UID), source=PodSource.FILE)
         await lab.quiet()

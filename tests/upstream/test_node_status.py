@@ -56,7 +56,7 @@ def wanted(*, attach: bool = True, machine: MachineInfo = MACHINE) -> Node:
 
 
 def existing(world: NodeWorld, node: Node) -> None:
-    """Have the API hold a node."""
+    """Store a node in the API."""
     stored = replace(node, metadata=replace(node.metadata, uid="uid-1"))
     world.api.put(schema.NODES, to_document(stored))
 
@@ -180,7 +180,7 @@ def test_status_has_changed_or_not(other: NodeStatus, changed: bool) -> None:
 
 
 def before(kind: str, status: str | None) -> tuple[NodeCondition, ...]:
-    """The condition as it was, if it was there."""
+    """The earlier condition, or none without a status."""
     if status is None:
         return ()
     return (NodeCondition(type=kind, status=status, last_heartbeat_time=BEFORE, last_transition_time=BEFORE),)
@@ -210,7 +210,9 @@ def before(kind: str, status: str | None) -> tuple[NodeCondition, ...]:
         ),
     ],
 )
-def test_ready_says_what_is_wrong(problems: NodeProblems, capacity: dict[str, str], status: str, message: str) -> None:
+def test_ready_reports_what_is_wrong(
+    problems: NodeProblems, capacity: dict[str, str], status: str, message: str
+) -> None:
     condition = ready_condition(None, readiness_errors(problems, capacity), problems.warning, EPOCH)
     reason = "KubeletReady" if status == "True" else "KubeletNotReady"
     assert (condition.status, condition.reason, condition.message) == (status, reason, message)
@@ -243,7 +245,7 @@ def test_new_conditions_end_with_ready() -> None:
 @pytest.mark.parametrize("kind", PRESSURES)
 @pytest.mark.parametrize("is_short", [True, False])
 @pytest.mark.parametrize("was", ["True", "False", None])
-def test_pressure_moves_with_its_status_and_is_told_when_new(kind: str, was: str | None, is_short: bool) -> None:
+def test_pressure_moves_with_its_status_and_emits_an_event(kind: str, was: str | None, is_short: bool) -> None:
     field, present, absent = PRESSURES[kind]
     conditions, events = node_conditions(before(kind, was), NodePressures(**{field: is_short}), (), "", EPOCH)
     condition = next(one for one in conditions if one.type == kind)
@@ -360,6 +362,6 @@ async def test_unchanged_status_is_sent_after_the_delay_then_on_the_beat(world: 
             if "patch" in world.calls():
                 sent.append(world.clock.monotonic())
             await asyncio.sleep(1)
-    # The draw is 0.5: no delay, and a period of 10.2 s.
+    # The random number is 0.5: no delay, and a period of 10.2 s.
     assert len(sent) == 4
     assert [later - earlier for earlier, later in pairwise(sent)] == pytest.approx([306] * 3, abs=1)

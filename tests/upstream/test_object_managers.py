@@ -29,7 +29,7 @@ NS1_NAME1, NS2_NAME2, NS3_NAME3 = ObjectKey("ns1", "name1"), ObjectKey("ns2", "n
 
 
 class FlakyApi(MemoryApi):
-    """Answers gets with an error while one is set."""
+    """Fails every get with `error` while that is set."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)
@@ -103,7 +103,7 @@ async def test_store_notices_that_an_object_is_gone(api: FlakyApi, ttl: float) -
 @pytest.mark.parametrize(
     ("ttl", "requests"), [pytest.param(0, 100, id="4.9-03 TTL 0"), pytest.param(60, 10, id="4.9-04 TTL one minute")]
 )
-async def test_store_makes_so_many_requests_for_many_readers(api: FlakyApi, ttl: float, requests: int) -> None:
+async def test_store_limits_requests_for_many_readers(api: FlakyApi, ttl: float, requests: int) -> None:
     keys = [ObjectKey("ns", f"name{number}") for number in range(10)]
     api.hold(*keys)
     store = store_on(api, lambda: ttl)
@@ -228,7 +228,7 @@ async def test_older_answer_is_ignored(api: FlakyApi, older: str) -> None:
         pytest.param(True, ["", "0", ""], id="4.9-15 not after NotFound"),
     ],
 )
-async def test_requests_ask_for_this_revision(api: FlakyApi, gone: bool, expected: list[str]) -> None:
+async def test_requests_have_this_resource_version(api: FlakyApi, gone: bool, expected: list[str]) -> None:
     api.hold(NS1_NAME1)
     store = store_on(api, lambda: 0)
     store.add_reference(NS1_NAME1, "pod")
@@ -255,6 +255,6 @@ async def test_get_strategy_reads_live(api: FlakyApi, manager_type: type[SecretM
 
 
 def test_unknown_strategy_is_refused(api: FlakyApi) -> None:
-    """4.2: a word that is no strategy stops the node at its start."""
+    """4.2: an unknown strategy stops the kubelet at startup."""
     with pytest.raises(ValueError, match=r"^unknown configmap and secret manager mode: Guess$"):
         SecretManager(client=api, clock=api.clock, options=CacheOptions(strategy="Guess"))

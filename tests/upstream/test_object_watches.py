@@ -1,4 +1,4 @@
-"""Cases 4.9-16 to 4.9-22: objects kept up to date by a watch of each."""
+"""Cases 4.9-16 to 4.9-22: objects kept up to date by a watch for each."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ KEY = ObjectKey("ns", "name")
 
 
 class ClusterApi(MemoryApi):
-    """A server with the Node authorizer's rule: lists and watches must name one object. It may be slow or down."""
+    """An API server that allows lists and watches of one object only, like the Node authorizer; may be slow or down."""
 
     def __init__(self) -> None:
         super().__init__(VirtualClock())

@@ -1,6 +1,6 @@
-"""Cases 6.24-38 to -43: what one sync decides to do with a pod; and what Kubernetes 1.34.11 itself decided.
+"""Cases 6.24-38 to -43: the actions that one sync computes for a pod, also compared with those of Kubernetes 1.34.11.
 
-Pods of the cases have three containers, and three init containers where there are any, unless a case says otherwise.
+The pods have three containers, and three init containers if any, unless a case changes that.
 """
 
 import json
@@ -109,36 +109,36 @@ NAMES, INITS = ("c0", "c1", "c2"), ("i0", "i1", "i2")
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A pod and what the runtime has of it, for a case to alter."""
+    """A pod and its state in the runtime, which a case can alter."""
 
     pod: Pod
     observed: RuntimePod
     probes: ProbeResults = NO_PROBES
 
     def but(self, name: str, **fields: Any) -> "Scene":
-        """With other fields of one container."""
+        """Return the scene with other fields of one container."""
         containers = tuple(replace(one, **fields) if one.name == name else one for one in self.observed.containers)
         return replace(self, observed=replace(self.observed, containers=containers))
 
     def only(self, *names: str) -> "Scene":
-        """With these containers only."""
+        """Return the scene with these containers only."""
         containers = tuple(one for one in self.observed.containers if one.name in names)
         return replace(self, observed=replace(self.observed, containers=containers))
 
     def sandbox(self, **fields: Any) -> "Scene":
-        """With other fields of the sandbox."""
+        """Return the scene with other fields of the sandbox."""
         return replace(self, observed=replace(self.observed, sandboxes=(replace(SANDBOX, **fields),)))
 
     def policy(self, policy: str) -> "Scene":
-        """Under another restart policy."""
+        """Return the scene with another restart policy."""
         return replace(self, pod=with_fields(self.pod, spec=with_fields(self.pod.spec, restart_policy=policy)))
 
     def failing(self, kind: str, name: str) -> "Scene":
-        """With a probe of one container failing."""
+        """Return the scene with a failing probe of one container."""
         return replace(self, probes=replace(self.probes, **{kind: {**getattr(self.probes, kind), name: False}}))
 
     def outcome(self) -> str:
-        """The actions in short: K kills the pod, S creates a sandbox; then what is killed (-) and started (+)."""
+        """The actions in short: K kills the pod, S creates a sandbox; then killed (-) and started (+) containers."""
         actions = compute_pod_actions(self.pod, self.observed, self.probes)
         head = ("K" if actions.kill_pod else "") + (f"S{actions.attempt}" if actions.create_sandbox else "")
         started = (*actions.start_init, *actions.start)
@@ -157,7 +157,7 @@ def _container(spec: Container, state: ContainerState) -> RuntimeContainer:
 
 
 def _scene(inits: Sequence[Container] = (), init_state: ContainerState = EXITED) -> Scene:
-    """Three containers; running if there are no init containers, else not there yet."""
+    """Three containers, which run unless there are init containers."""
     wanted = pod(containers=[container(name) for name in NAMES], init_containers=tuple(inits), restart_policy="Always")
     first = inits or wanted.spec.containers
     containers = tuple(_container(one, init_state if inits else RUNNING) for one in first)
@@ -250,7 +250,7 @@ CASES += [
 
 
 @pytest.mark.parametrize(("scene", "outcome"), [pytest.param(*rest, id=f"6.24-{name}") for name, *rest in CASES])
-def test_plan_does_what_the_case_says(scene: Scene, outcome: str) -> None:
+def test_plan_has_the_expected_actions(scene: Scene, outcome: str) -> None:
     assert scene.outcome() == outcome
 
 
@@ -261,7 +261,7 @@ def _message(change: Callable[[Scene], Scene]) -> tuple[str, KillReason]:
 
 
 @pytest.mark.case("6.24-40 the words and reasons of kills")
-def test_kill_says_why() -> None:
+def test_kill_has_a_message_and_a_reason() -> None:
     changed = _message(lambda scene: scene.but("c1", hash="other"))
     assert changed == ("Container c1 definition changed, will be restarted", KillReason.OTHER)
     alive = _message(lambda scene: scene.failing("liveness", "c1").policy("Never"))

@@ -32,7 +32,7 @@ ADD, SET, UPDATE, DELETE, REMOVE = (
 
 
 class Events:
-    """A recorder that keeps what it is told."""
+    """Records the emitted events."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, str, str]] = []
@@ -53,7 +53,7 @@ class Config:
         return self.config.merge(SOURCE, PodUpdate(op, SOURCE, pods))
 
     def tell(self, op: PodOperation, *pods: Pod) -> list[tuple[str, list[str]]]:
-        """The updates sent for a message: operation, and names with namespaces."""
+        """Send a message, and return the updates: operation, and names with namespaces."""
         return [shown(update) for update in self.send(op, *pods)]
 
 
@@ -172,7 +172,7 @@ def annotated(**annotations: str) -> Pod:
         pytest.param([FIRST, (REMOVE, [pod("bar")], [])], id="2.12-19 unknown UID removed"),
     ],
 )
-def test_messages_are_told_as_upstream_tells_them(steps: list[Step]) -> None:
+def test_updates_for_messages_are_those_of_upstream(steps: list[Step]) -> None:
     tester = Config()
     for op, pods, expected in steps:
         assert tester.tell(op, *pods) == expected
@@ -208,7 +208,7 @@ async def test_snapshot_modes(mode: NotificationMode, steps: list[Step]) -> None
 
 
 @pytest.mark.parametrize("number", [pytest.param("2.12-14", id="2.12-14 channels and seen_all_sources side by side")])
-async def test_channels_and_questions_may_mix(number: str) -> None:
+async def test_channels_can_be_added_while_sources_are_queried(number: str) -> None:
     config = Config().config
 
     async def register() -> None:

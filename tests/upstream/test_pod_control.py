@@ -45,7 +45,7 @@ def owner(uid: str = "rs-uid", **meta: Any) -> ReplicaSet:
 
 
 class Events:
-    """Remembers events."""
+    """Records the emitted events."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str]] = []
@@ -56,7 +56,7 @@ class Events:
 
 
 class Refusing(MemoryApi):
-    """Answers every write with one error."""
+    """Fails every create and delete with one error."""
 
     def __init__(self, error: ApiError) -> None:
         super().__init__(VirtualClock())
@@ -76,7 +76,7 @@ def control(client: Writer | None = None) -> tuple[PodControl, MemoryApi, Events
 
 @pytest.mark.case("5.10-01 counted expectations")
 def test_expectations_are_satisfied_below_zero() -> None:
-    """More than promised may be seen."""
+    """More creations or deletions than expected may be observed."""
     expectations = CountingExpectations()
     expectations.set("ns/a", add=10, delete=30, now_seconds=0)
     for _ in range(11):
@@ -92,7 +92,7 @@ def test_expectations_are_satisfied_below_zero() -> None:
 
 @pytest.mark.case("5.10-02 expectations expire")
 def test_expectations_expire_after_five_minutes() -> None:
-    """A lost event does not stop a controller for ever."""
+    """A lost event therefore does not block a controller forever."""
     expectations = CountingExpectations()
     expectations.set("ns/a", add=1, delete=2, now_seconds=0)
     assert not expectations.satisfied("ns/a", now_seconds=300)
@@ -101,7 +101,7 @@ def test_expectations_expire_after_five_minutes() -> None:
 
 @pytest.mark.parametrize("count", [pytest.param(n, id=f"5.10-03 {n} pods") for n in (0, 1, 2, 5)])
 def test_deletions_are_awaited_pod_by_pod(count: int) -> None:
-    """Unsatisfied until each pod was seen; forgetting clears the set."""
+    """Expectations are satisfied only when each pod's deletion was observed; forgetting clears the set."""
     expectations, pods = UidTrackingExpectations(), [f"ns/p{n}" for n in range(count)]
     expectations.expect_deletions("ns/rs", pods, now_seconds=0)
     for pod in pods:
@@ -117,7 +117,7 @@ def test_deletions_are_awaited_pod_by_pod(count: int) -> None:
 
 @pytest.mark.case("5.10-04 create from a template")
 async def test_create_pods_posts_the_template() -> None:
-    """Template labels and spec, a name from the owner's."""
+    """Labels and spec come from the template, and generateName from the owner's name."""
     pods, api, events = control()
     await pods.create_pods("default", TEMPLATE, owner(), new_controller_ref(owner()))
     (call,) = api.calls
@@ -131,7 +131,7 @@ async def test_create_pods_posts_the_template() -> None:
 
 @pytest.mark.case("5.10-05 create with a prefix of its own")
 async def test_create_pods_takes_another_prefix() -> None:
-    """generateName as given, exactly one owner."""
+    """generateName is the given prefix, and the pod has exactly one owner."""
     pods, api, _ = control()
     reference = new_controller_ref(owner())
     made = await pods.create_pods("default", TEMPLATE, owner(), reference, generate_name="hello-")
@@ -142,7 +142,7 @@ async def test_create_pods_takes_another_prefix() -> None:
 
 @pytest.mark.case("5.10-06 delete a missing pod")
 async def test_delete_of_a_missing_pod_is_not_found() -> None:
-    """The API's own answer, no event."""
+    """The API's error is raised unchanged, and no event is emitted."""
     pods, _, events = control()
     with pytest.raises(NotFound):
         await pods.delete_pod("default", "gone", owner())
@@ -164,7 +164,7 @@ BAD_REFERENCES = [
     ("reference", "message"), [pytest.param(*bad, id=f"5.10-07 {bad[1]} {n}") for n, bad in enumerate(BAD_REFERENCES)]
 )
 async def test_bad_controller_ref_sends_nothing(reference: OwnerReference | None, message: str) -> None:
-    """All three ways to create check the reference first."""
+    """All three methods that create pods check the reference first."""
     pods, api, _ = control()
     for call in (
         pods.create_pods("default", TEMPLATE, owner(), reference),
@@ -178,7 +178,7 @@ async def test_bad_controller_ref_sends_nothing(reference: OwnerReference | None
 
 @pytest.mark.case("5.10-08 template without labels")
 async def test_template_without_labels_is_refused() -> None:
-    """A pod its owner could not find again is never made."""
+    """The owner could not find such a pod again."""
     pods, api, events = control()
     with pytest.raises(ValueError, match=r"^unable to create pods, no labels$"):
         await pods.create_pods("default", PodTemplateSpec(), owner(), GOOD)
@@ -195,8 +195,10 @@ async def test_template_without_labels_is_refused() -> None:
         pytest.param(Forbidden("no"), [("Warning", "FailedCreate", "Error creating: no")], id="5.10-09 other"),
     ],
 )
-async def test_failed_create_is_told_unless_the_namespace_goes(error: ApiError, events: list[Any]) -> None:
-    """The error itself comes back."""
+async def test_failed_create_emits_an_event_unless_the_namespace_is_terminating(
+    error: ApiError, events: list[Any]
+) -> None:
+    """The API's error is raised unchanged."""
     pods, _, seen = control(Refusing(error))
     with pytest.raises(Forbidden) as caught:
         await pods.create_pods("default", TEMPLATE, owner(), GOOD)
@@ -204,8 +206,8 @@ async def test_failed_create_is_told_unless_the_namespace_goes(error: ApiError, 
     assert seen.seen == events
 
 
-async def test_failed_delete_is_told_and_chained() -> None:
-    """Any failure but NotFound makes an event and an error of its own."""
+async def test_failed_delete_emits_an_event_and_chains_the_error() -> None:
+    """It raises DeleteFailedError with the API's error as its cause."""
     error = InternalError("disk")
     pods, _, events = control(Refusing(error))
     with pytest.raises(DeleteFailedError, match=r"^unable to delete pods: disk$") as caught:
@@ -214,8 +216,8 @@ async def test_failed_delete_is_told_and_chained() -> None:
     assert events.seen == [("Warning", "FailedDelete", "Error deleting: disk")]
 
 
-async def test_pods_on_a_node_are_bound_from_the_start() -> None:
-    """The seed's call: past the scheduler; deleting and patching go through the API as they are."""
+async def test_pods_created_on_a_node_bypass_the_scheduler() -> None:
+    """Patches and deletions of such pods go through the API as usual."""
     pods, api, events = control()
     made = await pods.create_pods_on_node("n7", "default", TEMPLATE, owner(), GOOD)
     assert made.spec.node_name == "n7"
@@ -226,7 +228,7 @@ async def test_pods_on_a_node_are_bound_from_the_start() -> None:
 
 
 def pod(name: str = "p", phase: str = "Running", **fields: Any) -> Pod:
-    """A pod as the ordering sees it."""
+    """A pod with the fields that decide the order."""
     times = {key: format_time(NOW - fields.pop(key)) for key in ("created", "ready_since") if key in fields}
     ready = fields.pop("ready", bool("ready_since" in times))
     conditions = (PodCondition(type="Ready", status="True", last_transition_time=times.get("ready_since")),)
@@ -251,7 +253,7 @@ def pod(name: str = "p", phase: str = "Running", **fields: Any) -> Pod:
 
 @pytest.mark.case("5.10-10 terminating pods")
 def test_terminating_pods_are_deleted_but_not_finished() -> None:
-    """Of seven pods two."""
+    """Two of the seven pods are terminating."""
     at = "2026-01-01T00:00:00Z"
     pods = [
         pod(phase="Succeeded"),
@@ -265,7 +267,7 @@ def test_terminating_pods_are_deleted_but_not_finished() -> None:
 
 @pytest.mark.case("5.10-11 claimed pods")
 def test_claimed_pods_have_our_controller_ref_and_labels() -> None:
-    """Other UIDs, non-controllers and other labels are not ours; further owners do not matter."""
+    """Other UIDs, non-controllers and other labels do not match; further owners do not matter."""
     ours, other = GOOD, msgspec.structs.replace(GOOD, uid="other")
     extra = msgspec.structs.replace(other, controller=None)
 
@@ -310,7 +312,7 @@ PLAIN_ORDER = [
 
 @pytest.mark.case("5.10-13 plain deletion order")
 def test_deletion_order_is_the_same_from_any_start() -> None:
-    """Twenty rotations and reversals give one order; logs are best read the other way round for 1 to 4."""
+    """Twenty rotations and reversals give one order; the order for logs reverses criteria 1 to 4."""
     names = [p.metadata.name for p in PLAIN_ORDER]
     for turn in range(10):
         for pods in (PLAIN_ORDER[turn:] + PLAIN_ORDER[:turn], PLAIN_ORDER[turn::-1] + PLAIN_ORDER[:turn:-1]):
@@ -334,8 +336,8 @@ def test_deletion_order_is_the_same_from_any_start() -> None:
         ),
     ],
 )
-def test_ranked_order_sees_pods_of_about_one_age_as_equal(left: Pod, right: Pod) -> None:
-    """Powers of two of the age are compared, then UIDs."""
+def test_ranked_order_treats_pods_of_similar_age_as_equal(left: Pod, right: Pod) -> None:
+    """Ages are compared as powers of two, and then UIDs."""
     assert active_pods.compare_ranked((left, 1), (right, 1), NOW) == 0
     assert active_pods.compare_ranked((right, 1), (left, 1), NOW) == 0
 
@@ -360,7 +362,7 @@ RANKED = [
 
 @pytest.mark.parametrize(("left", "right"), [pytest.param(a, b, id=f"5.10-15 {name}") for a, b, name in RANKED])
 def test_ranked_order_deletes_the_first_before_the_second(left: tuple[Pod, int], right: tuple[Pod, int]) -> None:
-    """And never the other way round."""
+    """The comparison gives the opposite result for swapped arguments."""
     assert active_pods.compare_ranked(left, right, NOW) < 0
     assert active_pods.compare_ranked(right, left, NOW) > 0
 
@@ -377,7 +379,7 @@ def test_ranked_order_deletes_the_first_before_the_second(left: tuple[Pod, int],
     ],
 )
 def test_next_availability(one: Pod, seconds: int, expected: float | None) -> None:
-    """How long until the pod is available, and whether it is."""
+    """The result is the time until the pod is available, and the pod is available then."""
     assert active_pods.next_availability_seconds(one, seconds, NOW) == expected
     if expected:
         assert not active_pods.is_pod_available(one, seconds, NOW)
@@ -386,7 +388,7 @@ def test_next_availability(one: Pod, seconds: int, expected: float | None) -> No
 
 @pytest.mark.case("5.10-17 earliest availability")
 def test_earliest_availability_shrinks_with_time() -> None:
-    """The earliest pod counts, measured with the later clock; past means at once."""
+    """The pod that is available first counts; the result is measured from the later time and never negative."""
     pods = [pod(ready_since=timedelta(seconds=s)) for s in (10, 20, 15)]
 
     def left(later: float) -> float | None:
@@ -398,7 +400,7 @@ def test_earliest_availability_shrinks_with_time() -> None:
 
 @pytest.mark.case("5.10-18 pods by owner")
 def test_index_gives_the_pods_of_an_owner() -> None:
-    """Own pods; orphans of the namespace if asked; nothing that only looks alike."""
+    """It returns the owner's pods and, on request, orphans of the namespace; a similar reference does not match."""
     index, ours = PodIndex(), new_controller_ref(owner())
 
     def put(name: str, reference: OwnerReference | None, namespace: str = "default") -> None:
@@ -478,7 +480,7 @@ CLAIMS: list[tuple[int, str, ReplicaSet, list[Pod], list[str], list[str]]] = [
     ("by", "pods", "claimed", "patched"), [pytest.param(*row[2:], id=f"5.10-{row[0]} {row[1]}") for row in CLAIMS]
 )
 async def test_claim(by: ReplicaSet, pods: list[Pod], claimed: list[str], patched: list[str]) -> None:
-    """Who is claimed, and who is patched for it."""
+    """`claimed` are the pods that result, and `patched` those that are adopted or released."""
     result, patches = await claim(by, *pods)
     assert [p.metadata.name for p in result.pods] == claimed
     assert [name for name, _ in patches] == patched
@@ -487,7 +489,7 @@ async def test_claim(by: ReplicaSet, pods: list[Pod], claimed: list[str], patche
 
 @pytest.mark.case("5.10-24 claim with finalizers")
 async def test_finalizers_ride_on_both_patches() -> None:
-    """Adopting adds them, releasing removes them."""
+    """Adoption adds the finalizers, and release removes them."""
     _, patches = await claim(owner(), candidate("a"), candidate("b", GOOD, app="y"), finalizers=("foo", "bar"))
     adopt, release = (patch["metadata"] for _, patch in patches)
     assert adopt["ownerReferences"][0]["uid"] == release["ownerReferences"][0]["uid"] == "rs-uid"
@@ -504,7 +506,7 @@ async def test_finalizers_ride_on_both_patches() -> None:
     ],
 )
 def test_release_patch(uid: str, owners: list[str], finalizers: tuple[str, ...]) -> None:
-    """The exact patch, safe against quotes because it is a document."""
+    """The patch is built as a document, so quotes in names are safe."""
     expected: dict[str, Any] = {"uid": uid, "ownerReferences": [{"$patch": "delete", "uid": one} for one in owners]}
     if finalizers:
         expected["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
@@ -522,7 +524,7 @@ def test_release_patch(uid: str, owners: list[str], finalizers: tuple[str, ...])
     ],
 )
 async def test_slow_start(limit: int, successes: int, calls: int) -> None:
-    """A failing batch is finished, then nothing more is tried."""
+    """The first batch with a failure is finished, and no further batch starts."""
     numbers, made = itertools.count(1), []
 
     async def call() -> None:
@@ -540,7 +542,7 @@ async def test_slow_start(limit: int, successes: int, calls: int) -> None:
     [pytest.param(1, 2, id="5.10-28 1 and 2"), pytest.param(None, 2**31 - 1, id="5.10-28 none and most")],
 )
 def test_template_hash_differs_with_the_collision_count(one: int | None, two: int | None) -> None:
-    """A collision is resolved by counting; the same input gives the same hash."""
+    """The collision count changes the hash; the same input gives the same hash."""
     assert template_hash(TEMPLATE, one) != template_hash(TEMPLATE, two)
     assert template_hash(TEMPLATE, one) == template_hash(TEMPLATE, one)
     assert template_hash(TEMPLATE).isalnum()

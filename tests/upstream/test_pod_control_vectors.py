@@ -1,4 +1,4 @@
-"""The helpers of the controllers give what the Go code gave: vectors/pod-control.json, all cases."""
+"""The controllers' helpers give the results of the Go code for all cases of vectors/pod-control.json."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ def optional(document: Any, kind: Any) -> Any:
 
 @cases("getPodFromTemplate")
 def test_pod_is_made_from_its_template(case: dict[str, Any]) -> None:
-    """Labels, annotations, finalizers, spec; nothing else of the template."""
+    """Labels, annotations, finalizers and spec come from the template, and nothing else."""
     template = serializer.from_document(case["template"], PodTemplateSpec)
     pod = pod_from_template(template, case["parent_name"], optional(case["controller_ref"], OwnerReference))
     assert pod == serializer.from_document(case["pod"], Pod)
@@ -41,7 +41,7 @@ def test_pod_is_made_from_its_template(case: dict[str, Any]) -> None:
 
 @cases("validateControllerRef")
 def test_controller_ref_is_validated(case: dict[str, Any]) -> None:
-    """The first failure is told in upstream's words."""
+    """The first failure is reported with upstream's text."""
     reference = optional(case["controller_ref"], OwnerReference)
     if case["error"] is None:
         validate_controller_ref(reference)
@@ -52,7 +52,7 @@ def test_controller_ref_is_validated(case: dict[str, Any]) -> None:
 
 @cases("sortActivePods")
 def test_pods_are_ordered_for_deletion(case: dict[str, Any]) -> None:
-    """Both orders, and every pair of the ranked one."""
+    """Both orders are checked, and every pair of the ranked one."""
     pods = [serializer.from_document(pod, Pod) for pod in case["pods"]]
     assert [pod.metadata.name for pod in active_pods.deletion_order(pods)] == case["active_pods_order"]
     if "ranks" not in case:
@@ -77,7 +77,7 @@ def named(case: dict[str, Any], pairs: list[list[Any]]) -> list[list[str]]:
 
 @cases("slowStartBatch")
 async def test_slow_start_stops_at_the_first_bad_batch(case: dict[str, Any]) -> None:
-    """As many calls and successes as upstream."""
+    """Calls and successes are as many as upstream's."""
     calls = 0
 
     async def call() -> None:
@@ -121,20 +121,20 @@ def seen(expectations: UidTrackingExpectations, key: str, now: float) -> dict[st
 
 @cases("expectations")
 def test_expectations_count_as_upstream(case: dict[str, Any]) -> None:
-    """After every step both controllers are satisfied or not, and wait for the same."""
+    """After every step the expectations of both controllers are equal to upstream's."""
     expectations, now = UidTrackingExpectations(), 0.0
     for step in case["steps"]:
         now += step.get("seconds", 0)
         take(expectations, step, now)
         for key in ("ns/a", "ns/b"):
-            # A controller that never named pods has no set of awaited ones: the same as an empty one.
+            # Before a controller expects deletions it has no set of awaited pods, which equals an empty one.
             nobody: dict[str, Any] = {"awaited": []} if "add" in step[key] else {}
             assert seen(expectations, key, now) == {**nobody, **step[key]}
 
 
 @cases("filterActivePods")
-def test_active_and_terminating_pods_are_told_apart(case: dict[str, Any]) -> None:
-    """Finished pods are neither."""
+def test_active_and_terminating_pods_are_distinguished(case: dict[str, Any]) -> None:
+    """Finished pods are neither active nor terminating."""
     pods = [
         Pod(
             metadata=ObjectMeta(name=p["name"], deletion_timestamp="2024-01-01T00:00:00Z" if p["deleted"] else None),
@@ -156,7 +156,7 @@ ANSWERS: dict[str, type[ApiError]] = {
 
 
 class Patcher(FakePodControl):
-    """Records patches and answers as the case says."""
+    """Records patches and answers them as the case defines."""
 
     def __init__(self, answers: dict[str, str]) -> None:
         super().__init__()
@@ -171,7 +171,7 @@ class Patcher(FakePodControl):
 
 @cases("claimPods")
 async def test_pods_are_claimed(case: dict[str, Any]) -> None:
-    """The same pods, the same patches in order, and an error where upstream has one."""
+    """Claimed pods, the order of patches and errors are upstream's."""
     given, asked = case["controller"], 0
     deleted = "2024-01-01T00:00:00Z" if given["deleted"] else None
     meta = ObjectMeta(name=given["name"], namespace=given["namespace"], uid=given["uid"], deletion_timestamp=deleted)

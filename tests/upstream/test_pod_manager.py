@@ -57,7 +57,7 @@ def everything(manager: PodManager) -> tuple[set[str], set[str], set[str]]:
 
 
 def where(each: Pod) -> Callable[[PodManager], tuple[Pod | None, ...]]:
-    """The pod as found by UID, by name, as a mirror by UID and as a mirror by name."""
+    """Find a pod by UID, by full name, as a mirror by UID and as the mirror of the pod."""
 
     def ask(manager: PodManager) -> tuple[Pod | None, ...]:
         mirrors = {mirror.metadata.uid: mirror for mirror in manager.pods_and_mirror_pods().mirror_pods}

@@ -21,7 +21,7 @@ DELETED_AT = "2026-01-01T00:00:00Z"
 
 
 class OneNode:
-    """Knows one Node, or fails."""
+    """Returns one Node, or fails."""
 
     def __init__(self, known: Node | ApiError) -> None:
         self._known = known
@@ -33,14 +33,14 @@ class OneNode:
 
 
 class FailingDeletes(MemoryApi):
-    """An API server whose deletes answer 500."""
+    """An API server that answers deletes with 500."""
 
     async def delete(self, *_: object, **__: object) -> None:
         raise InternalError("no")
 
 
 class CountingMirrors:
-    """Counts the calls of the keeper by full name; every delete succeeds."""
+    """Records the calls by full name; a delete returns `deletes`."""
 
     def __init__(self, *, deletes: bool = True) -> None:
         self.calls: list[tuple[object, ...]] = []
@@ -89,7 +89,7 @@ async def test_mirror_is_created(content_hash: str) -> None:
     assert metadata["ownerReferences"] == [
         {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "node-uid", "controller": True}
     ]
-    # The rest is the static pod as it is, UID and node name included.
+    # Everything else is copied from the static pod, including UID and node name.
     assert metadata["uid"] == static.metadata.uid
     assert call.body["spec"] == serializer.to_document(static.spec)
 

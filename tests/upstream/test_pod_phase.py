@@ -1,4 +1,4 @@
-"""Cases 6.24-17 to -19 and -25: the phase of a pod; and what Kubernetes 1.34.11 itself made of the same statuses."""
+"""Cases 6.24-17 to -19 and -25: the phase of a pod, also compared with Kubernetes 1.34.11 for the same statuses."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ STATES = {
 
 
 def _phase(policy: str, a: str, b: str, *, terminal: bool = False) -> str:
-    """The phase of a pod of containers A and B; an empty word is a container nothing is known of."""
+    """The phase of a pod with containers A and B; an empty word means that a container has no status."""
     wanted = pod(containers=[container("a"), container("b")], restart_policy=policy)
     known = {name: STATES[word] for name, word in (("a", a), ("b", b)) if word}
     statuses = [ContainerStatus(name=name, state=now, last_state=last) for name, (now, last) in known.items()]
@@ -106,7 +106,7 @@ def test_phase_while_initializing(policy: str, init: str, phase: str) -> None:
 
 
 def _generated(phase: str, *, api_phase: str = "", runs: bool = True) -> PodStatus:
-    """The status of a pod that was reported in a phase, and now runs or is unknown to the runtime."""
+    """The status of a pod reported in this phase that now runs, or that the runtime does not know."""
     wanted = pod(restart_policy="OnFailure", status=PodStatus(phase=api_phase))
     main = RuntimeContainer(id="main", name="main", state=RuntimeState.RUNNING, created_at=EPOCH)
     runtime = RuntimePod(uid=UID, namespace="default", name="web", containers=(main,) if runs else ())

@@ -1,6 +1,6 @@
 """Spec 2.12-27 to 34 and 41 to 43: the sources of files and of the API server, on virtual time.
 
-Time jumps to the next periodic look, so what the kernel hints at plays no part here; see real/test_file_source.py.
+Time jumps to the next periodic scan, so inotify hints play no part here; see real/test_file_source.py.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ NODE = "node1"
 
 
 class Reported:
-    """What the user would see of the sources' problems, by place."""
+    """Records the open problems of the sources by place, as users see them."""
 
     def __init__(self) -> None:
         self.open: dict[str, str] = {}
@@ -41,7 +41,7 @@ class Reported:
 
 
 class Files:
-    """A FileSource at work."""
+    """A running FileSource and the problems it reports."""
 
     def __init__(self, path: Path) -> None:
         self.channel, self.problems = SourceChannel(PodSource.FILE), Reported()
@@ -57,7 +57,7 @@ class Files:
         return [pod.spec.containers[0].name for pod in await self.next_set()]
 
     async def is_silent(self) -> bool:
-        """Whether nothing is sent during some periods."""
+        """Whether the source sends nothing during several periods."""
         try:
             await self.next_set()
         except TimeoutError:
@@ -111,7 +111,7 @@ async def test_existing_manifest_is_read(number: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "number", [pytest.param("2.12-29", id="2.12-29 unparsable single file: nothing, and a problem")]
 )
-async def test_unparsable_file_says_nothing(number: str, tmp_path: Path) -> None:
+async def test_unparsable_file_sends_nothing(number: str, tmp_path: Path) -> None:
     path = tmp_path / "test.yaml"
     path.write_bytes(b"\x00 nonsense")
     async with following(path) as files:
@@ -161,7 +161,7 @@ async def test_file_changed_and_renamed(in_folder: bool, tmp_path: Path) -> None
         assert after.spec.containers[0].name == "image2"
         assert before.metadata.uid != after.metadata.uid
         path.rename(tmp_path / "renamed.yaml")
-        # Upstream tells the two halves of a rename apart; here it is one look. The path is part of the identity.
+        # Upstream sees a rename as two events, a scan here as one change. The path is part of the identity.
         renamed = await files.next_set()
         assert [pod.metadata.uid == after.metadata.uid for pod in renamed] == ([False] if in_folder else [])
 
@@ -207,7 +207,7 @@ async def test_edit_of_a_static_pod(uid: str, expected: list[str], tmp_path: Pat
 
 
 async def test_every_document_and_list_item_counts(tmp_path: Path) -> None:
-    """Upstream reads the first document only."""
+    """Upstream reads only the first document of a file."""
     items = {"apiVersion": "v1", "kind": "List", "items": [json.loads(manifest(name)) for name in ("b", "c")]}
     (tmp_path / "all.yaml").write_text(f"{manifest('a')}\n---\n{json.dumps(items)}\n")
     async with following(tmp_path) as files:
@@ -330,7 +330,7 @@ async def test_api_server_pods_arrive(first: list[Pod], events: list[Any]) -> No
 
 
 async def test_recreated_pod_replaces_its_predecessor() -> None:
-    """A new UID under an old name: the old pod is removed before the new one is added, though no deletion was seen."""
+    """A new UID under the same name removes the old pod before it adds the new one, even without a deletion event."""
     server = Server(P1)
     async with node_of(server) as config:
         await anext(config.updates())

@@ -1,4 +1,4 @@
-"""Pods sent to a real kube-apiserver, and its answers: defaults and complaints.
+"""Pods sent to a real kube-apiserver, with its answers: defaults and validation errors.
 
 Every create of a pod in the transcripts that reached validation is played against `default_pod` and
 `validate_pod_create`. What the server alone adds (uid, times, status) and what its admission plugins add (priority,
@@ -30,7 +30,7 @@ def _creates(status: int) -> Iterator[Any]:
 
 
 def _as_stored(request: dict[str, Any]) -> dict[str, Any]:
-    """The pod as validation meets it: defaulted, in the namespace of the request, with a generated name."""
+    """The pod that validation gets: defaulted, in the namespace of the request, with a generated name."""
     pod = default_pod(request)
     metadata = {"namespace": "default", **pod["metadata"]}
     if "generateName" in metadata:
@@ -39,7 +39,7 @@ def _as_stored(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _user_part(pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod without what server and admission added."""
+    """The pod without the fields that the server and admission added."""
     metadata = {key: pod["metadata"].get(key) for key in ("labels", "annotations", "generateName")}
     spec = {key: value for key, value in pod["spec"].items() if key not in {"priority", "preemptionPolicy"}}
     own = [each for each in spec.pop("tolerations", []) if each.get("key") not in _ADMISSION_KEYS]

@@ -1,6 +1,6 @@
 """Cases 6.24-06 to -16: pod workers.
 
-Departure: a static pod that waits for its name is not looked at again every ten seconds; whoever frees the name wakes it.
+Departure: a static pod that waits for its name is not retried every ten seconds; it is woken when the name is free.
 """
 
 import asyncio
@@ -175,7 +175,7 @@ async def test_killed_static_pod_is_skipped_when_its_worker_never_ran(lab: Worke
         await lab.quiet()
         lab.update(file_pod("5"))
         lab.update(file_pod("6"))
-        # The worker of 5 has not run between the two.
+        # The worker of 5 has not run between its update and its kill.
         lab.kill(file_pod("5"))
         await lab.quiet()
         assert (record(lab, "5").finished, synced(lab)) == (True, ["4"])

@@ -1,4 +1,4 @@
-"""PodConfig against the answers of Kubernetes itself: every case of vectors/podconfig.json."""
+"""PodConfig compared with Kubernetes itself: every case of vectors/podconfig.json."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ CASES = json.loads((Path(__file__).parent / "vectors" / "podconfig.json").read_t
 
 
 class Events:
-    """A recorder that writes events as the vectors do."""
+    """Records events in the form that the vectors use."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -27,7 +27,7 @@ class Events:
 
 
 def pruned(value: Any) -> Any:
-    """Without empty maps, lists and texts, as the vectors write pods."""
+    """Remove empty maps, lists and texts, which the vectors omit."""
     if isinstance(value, dict):
         kept = {key: pruned(item) for key, item in value.items()}
         return {key: item for key, item in kept.items() if item not in ({}, [], "", None)}

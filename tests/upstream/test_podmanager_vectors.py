@@ -1,4 +1,4 @@
-"""The pod manager against every answer of the Go code."""
+"""The pod manager compared with every answer of the Go code."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def uid_of(pod: Pod | None) -> str | None:
 
 
 def apply(manager: PodManager, step: dict[str, Any]) -> tuple[Pod, ...]:
-    """Do one step; the pods it named."""
+    """Apply one step, and return its pods."""
     given = step.get("pods", ()) if step["op"] == "set" else (step["pod"],)
     pods = tuple(Pod(metadata=ObjectMeta(**fields)) for fields in given)
     match step["op"]:
@@ -38,7 +38,7 @@ def apply(manager: PodManager, step: dict[str, Any]) -> tuple[Pod, ...]:
 
 
 def answers(manager: PodManager, met: dict[str, Pod], names: set[str]) -> dict[str, Any]:
-    """Everything the manager says, in the form of the vectors."""
+    """Everything that the manager returns, in the form of the vectors."""
     pods, mirrors, orphans = manager.pods_and_mirror_pods()
     assert sorted(map(str, map(uid_of, manager.pods()))) == sorted(map(str, map(uid_of, pods)))
     assert manager.orphaned_mirror_pod_names() == orphans

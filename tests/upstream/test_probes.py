@@ -1,4 +1,4 @@
-"""Cases 6.24-31 to -37: probing a container, and what follows for its pod's status."""
+"""Cases 6.24-31 to -37: probing a container, and the effect on its pod's status."""
 
 from datetime import timedelta
 from typing import Any
@@ -51,7 +51,7 @@ def status(state: ContainerState = RUNNING, *, name: str = "c", id: str = ID, st
 
 
 class Play:
-    """Looks at a container again and again, as a worker does, with a probe that finds what it is told to."""
+    """Probes a container repeatedly, as a worker does; the test decides the outcome of each probe."""
 
     def __init__(self, kind: ProbeType, container: Container | None = None, of: Pod | None = None) -> None:
         container = container or probed_container()
@@ -65,7 +65,7 @@ class Play:
         self.probed = 0
 
     def look(self, shown: PodStatus | None, found: ProbeOutcome | None = SUCCESS, *, after_seconds: float = 60) -> bool:
-        """One look; whether to go on."""
+        """Probe once, and return whether the worker goes on."""
         step = examine(self.subject, self.memory, shown, EPOCH + timedelta(seconds=after_seconds))
         self._apply(step.forgotten, step.record, step.results)
         if step.should_probe:
@@ -87,7 +87,7 @@ class Play:
 
 
 def startup_state(kind: ProbeType) -> bool:
-    """What `started` is while a probe of this kind asks."""
+    """The value of `started` with which a probe of this kind runs."""
     return kind != STARTUP
 
 
@@ -104,7 +104,7 @@ def startup_state(kind: ProbeType) -> bool:
         pytest.param(status(), True, SUCCESS, id="running"),
     ],
 )
-def test_look_goes_on_or_not(
+def test_probe_worker_goes_on_or_ends(
     kind: ProbeType, shown: PodStatus | None, goes_on: bool, result: ProbeOutcome | None
 ) -> None:
     never = pod(containers=[probed_container()], restart_policy="Never")
@@ -197,7 +197,7 @@ def test_startup_is_not_probed_after_the_start() -> None:
 
 @pytest.mark.case("6.24-36 a sidecar that ended")
 @pytest.mark.parametrize("kind", ProbeType)
-def test_ended_sidecar_is_looked_at_further(kind: ProbeType) -> None:
+def test_probe_worker_goes_on_when_a_sidecar_has_ended(kind: ProbeType) -> None:
     sidecar = replace(probed_container(), restart_policy="Always")
     of = pod(containers=[container("main")], init_containers=(sidecar,), restart_policy="Never")
     play = Play(kind, sidecar, of)
@@ -207,7 +207,7 @@ def test_ended_sidecar_is_looked_at_further(kind: ProbeType) -> None:
 
 
 class Verdicts(PodProbeResults):
-    """Fixed results: by kind and name, None for a worker that has none yet."""
+    """Fixed results by kind and name; None for a worker without a result."""
 
     def __init__(self, known: dict[tuple[ProbeType, str], ProbeOutcome | None]) -> None:
         self._known = known

@@ -1,7 +1,7 @@
-"""Cases 6.24-26 to -30: what happened between two looks at the runtime, and who is told.
+"""Cases 6.24-26 to -30: the pod lifecycle events for changes between two inspections of the runtime.
 
-Departure: changes that nobody has taken yet are kept per pod instead of being dropped when a channel is full, and a
-look that failed is tried again after a second instead of with the next relist.
+Departure: changes that have not been taken yet are kept per pod instead of being dropped when a channel is full, and
+a failed inspection is repeated after a second instead of with the next relist.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ STATES = {
 
 
 def _pod(text: str) -> RuntimePod | None:
-    """A pod of containers written `c1=r c2=e`: running, exited, unknown or created; no text is no pod."""
+    """A pod with containers written `c1=r c2=e`: running, exited, unknown or created; None for an empty text."""
     pairs = [one.split("=") for one in text.split()]
     containers = tuple(
         RuntimeContainer(id=name, name=name, state=STATES[state], created_at=EPOCH) for name, state in pairs
@@ -71,7 +71,7 @@ def test_sandboxes_change_as_containers_do() -> None:
 
 
 class Unreadable(SimRuntime):
-    """A simulated runtime that cannot be listed, or inspected, or does not know its containers' state, when told so."""
+    """A simulated runtime that can be set to fail lists or inspections, or to report unknown container states."""
 
     listing_fails = inspection_fails = is_confused = False
 
@@ -94,7 +94,7 @@ class Unreadable(SimRuntime):
 
 @asynccontextmanager
 async def _watched(runtime: Unreadable) -> AsyncIterator[PodLifecycleEventGenerator]:
-    """A watchdog that has no feed to hint at changes."""
+    """A running PodLifecycleEventGenerator whose runtime has no event feed."""
     dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), policy=RelistPolicy(parallel_inspections=2))
     async with asyncio.TaskGroup() as group:
         task = group.create_task(dog.run(asyncio.Event()))
@@ -103,7 +103,7 @@ async def _watched(runtime: Unreadable) -> AsyncIterator[PodLifecycleEventGenera
 
 
 async def _started(world: World, name: str = "web") -> PodUid:
-    """Start a pod of one container; its UID."""
+    """Start a pod with one container, and return its UID."""
     wanted = world.pod(name)
     sandbox = await world.sandbox(wanted)
     await world.runtime.start(await world.runtime.create_container(world.request(wanted, sandbox)))
@@ -111,7 +111,7 @@ async def _started(world: World, name: str = "web") -> PodUid:
 
 
 async def _next(dog: PodLifecycleEventGenerator) -> PodLifecycleChanges | None:
-    """The next changes, or None if there are none for a while."""
+    """The next changes, or None if there are none within five seconds."""
     try:
         async with asyncio.timeout(5):
             return await dog.next_changes()
@@ -130,7 +130,7 @@ def world(runtime: Unreadable, tmp_path_factory: pytest.TempPathFactory) -> Worl
 
 
 @pytest.mark.case("6.24-26 what is told: started, then nothing; of an unknown state nothing, but the cache has it")
-async def test_unknown_state_is_seen_but_not_told(runtime: Unreadable, world: World) -> None:
+async def test_unknown_state_is_cached_but_emits_no_event(runtime: Unreadable, world: World) -> None:
     async with _watched(runtime) as dog:
         uid = await _started(world)
         first = await _next(dog)
@@ -160,7 +160,7 @@ async def test_pod_that_cannot_be_inspected_is_tried_again(runtime: Unreadable, 
 
 
 @pytest.mark.case("6.24-28 what changed while a pod could not be inspected is told afterwards")
-async def test_change_is_not_lost_when_the_look_fails(runtime: Unreadable, world: World) -> None:
+async def test_change_is_not_lost_when_the_inspection_fails(runtime: Unreadable, world: World) -> None:
     async with _watched(runtime) as dog:
         uid = await _started(world)
         await _next(dog)
@@ -199,7 +199,7 @@ async def test_health_depends_on_the_last_relist(runtime: Unreadable) -> None:
         assert dog.health_error() is None
         runtime.listing_fails = True
         await asyncio.sleep(180)
-        # The last relist began up to a second before.
+        # The last relist began up to a second before lists started to fail.
         await asyncio.sleep(2)
         complaint = dog.health_error()
         assert complaint is not None

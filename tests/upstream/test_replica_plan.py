@@ -1,4 +1,4 @@
-"""Which replicas go and what the status says: the cases of spec 5.10 from 39 to 41."""
+"""Which replicas are deleted and what the status counts: the cases of spec 5.10 from 39 to 41."""
 
 from datetime import timedelta
 
@@ -45,7 +45,7 @@ MIX = [READY_1, READY_1, READY_2, NOT_READY, PENDING, NEW]
     ],
 )
 def test_pods_to_delete(pods: list[Pod], related: list[Pod] | None, count: int, expected: list[Pod]) -> None:
-    """Which go first, and that nothing is sorted when all go."""
+    """Pods are ordered only when some of them stay."""
     assert list(pods_to_delete(pods, pods if related is None else related, count, EPOCH)) == expected
 
 
@@ -78,7 +78,7 @@ HOUR = 3600
 def test_status_counts(
     pods: list[Pod], min_ready: int, terminating: int | None, counts: tuple[int | None, ...]
 ) -> None:
-    """Replicas, fully labelled, ready, available, terminating."""
+    """`counts` are replicas, fully labelled, ready, available and terminating."""
     one = ReplicaSet(spec=ReplicaSetSpec(replicas=2, template=TEMPLATE, min_ready_seconds=min_ready))
     status = compute_status(one, pods, terminating=terminating, failure=None, now=EPOCH)
     assert counts == (
@@ -107,7 +107,7 @@ OTHER = ReplicaSetCondition(type="Other", status="True")
 def test_failure_condition(
     before: list[ReplicaSetCondition], wanted: int, active: int, failure: str | None, after: list[tuple[str, str]]
 ) -> None:
-    """Added once, removed on success; other conditions stay."""
+    """The condition is added once and removed on success; other conditions stay."""
     status = ReplicaSetStatus(conditions=(*before, OTHER))
     one = ReplicaSet(spec=ReplicaSetSpec(replicas=wanted, template=TEMPLATE), status=status)
     pods = [labelled() for _ in range(active)]

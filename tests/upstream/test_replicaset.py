@@ -26,7 +26,7 @@ LABELS = {"foo": "bar"}
 
 
 def replica_set(wanted: int, *, status: ReplicaSetStatus | None = None, **meta: Any) -> ReplicaSet:
-    """A set whose selector selects `foo=bar` and whose template has a label more."""
+    """A ReplicaSet with the selector `foo=bar`, whose template has one more label."""
     template = PodTemplateSpec(metadata=ObjectMeta(labels={**LABELS, "type": "production"}))
     return ReplicaSet(
         metadata=ObjectMeta(**{"name": "foobar", "namespace": "default", "uid": "rs-uid", **meta}),
@@ -49,7 +49,7 @@ def pod(name: str, phase: str = "Running", *, owners: Sequence[OwnerReference] =
 
 
 class Broken(MemoryApi):
-    """Refuses every patch, after noting it."""
+    """Records every patch, and fails it."""
 
     async def patch(self, *args: Any, **fields: Any) -> Any:
         await super().patch(*args, **fields)
@@ -57,7 +57,7 @@ class Broken(MemoryApi):
 
 
 class Expectations(UidTrackingExpectations):
-    """Something may happen at the moment they are asked."""
+    """Runs a callback at the moment that expectations are checked."""
 
     when_asked: Callable[[], object] | None = None
 
@@ -68,7 +68,7 @@ class Expectations(UidTrackingExpectations):
 
 
 class World:
-    """A controller with one set, in the API and in its index."""
+    """A controller with one ReplicaSet, which is in the API and in the controller's index."""
 
     def __init__(self, one: ReplicaSet, *pods: Pod, burst: int = 500, api: MemoryApi | None = None) -> None:
         self.api = api or MemoryApi(VirtualClock())
@@ -90,7 +90,7 @@ class World:
         )
 
     def show(self, one: ReplicaSet) -> ReplicaSet:
-        """Let the controller see this set, with the version that the API has now."""
+        """Show the controller this set with the resourceVersion that the API has now."""
         (document,) = self.api.documents(REPLICA_SETS.resource)
         version = document["metadata"]["resourceVersion"]
         shown = replace(one, metadata=replace(one.metadata, resource_version=version))
@@ -98,7 +98,7 @@ class World:
         return shown
 
     async def sync(self) -> tuple[int, int, int]:
-        """Sync; creations, deletions and patches of pods since the last time."""
+        """Sync, and return the creations, deletions and patches of pods since the last sync."""
         self.control.clear()
         await self.controller.sync(KEY)
         return self.control.counts
@@ -115,14 +115,14 @@ class World:
 
 @pytest.mark.case("5.10-29 as many as wanted")
 async def test_sync_does_nothing_when_all_is_well() -> None:
-    """Two wanted, two running."""
+    """Two replicas are wanted, and two pods run."""
     world = World(replica_set(2), pod("a"), pod("b"))
     assert await world.sync() == (0, 0, 0)
 
 
 @pytest.mark.case("5.10-30 dormancy")
-async def test_set_sleeps_until_its_creations_are_seen() -> None:
-    """No second creation before the first was seen, but the status is kept up to date; two writes of it in all."""
+async def test_set_creates_no_more_pods_until_its_creations_are_observed() -> None:
+    """Meanwhile the status is kept current; it is written twice in all."""
     right = ReplicaSetStatus(replicas=1, ready_replicas=1, available_replicas=1)
     one = replica_set(2, status=right)
     world = World(one, pod("a"))
@@ -157,7 +157,7 @@ async def test_set_sleeps_until_its_creations_are_seen() -> None:
     ],
 )
 async def test_set_acts_in_bursts_and_waits_for_the_last_of_each(burst: int, wanted: int) -> None:
-    """Up, then down to zero; every burst is seen to its last pod before the next."""
+    """When scaling up and then down to zero, each burst is observed to its last pod before the next one."""
     world = World(replica_set(wanted), burst=burst)
     made = 0
     while made < wanted:
@@ -199,7 +199,7 @@ def lose(world: World, name: str) -> None:
 
 @pytest.mark.case("5.10-32 a pod between check and listing")
 async def test_pod_that_comes_between_check_and_listing_is_not_made_twice() -> None:
-    """Expectations are asked before pods are listed."""
+    """Expectations are checked before pods are listed."""
     world = World(replica_set(2), pod("a", "Pending"))
     world.expectations.when_asked = lambda: world.pods.put(pod("b", "Pending"))
     assert await world.sync() == (0, 0, 0)
@@ -208,7 +208,7 @@ async def test_pod_that_comes_between_check_and_listing_is_not_made_twice() -> N
 
 @pytest.mark.case("5.10-33 graceful deletion counts once")
 async def test_graceful_deletion_counts_once() -> None:
-    """Added while leaving, gaining a deletion time, more updates, the end: one deletion each."""
+    """A pod counts once, whether it is added while terminating, becomes terminating or is deleted."""
     world = World(replica_set(1))
     handlers, key = world.controller, KEY
     before = pod("a", "Pending", resource_version="1")
@@ -237,7 +237,7 @@ async def test_graceful_deletion_counts_once() -> None:
 
 @pytest.mark.case("5.10-34 pod of another controller")
 async def test_pod_of_another_controller_is_left_alone() -> None:
-    """It matches, but it is not ours."""
+    """The labels of the pod match, but its controller is another one."""
     other = OwnerReference(api_version="v1beta1", kind="ReplicaSet", name="other", uid="other", controller=True)
     world = World(replica_set(2), pod("a", owners=[other]))
     assert await world.sync() == (2, 0, 0)
@@ -245,7 +245,7 @@ async def test_pod_of_another_controller_is_left_alone() -> None:
 
 @pytest.mark.case("5.10-35 adoption fails")
 async def test_failed_adoption_is_tried_again() -> None:
-    """Both orphans are tried, nothing is created, the key comes back."""
+    """Adoption of both orphans is tried, nothing is created, and the key is requeued."""
     world = World(replica_set(2), pod("a", owners=()), pod("b", owners=()))
     world.control.error = InternalError("fake error")
     with pytest.raises(Exception, match="fake error"):
@@ -261,14 +261,14 @@ async def test_failed_adoption_is_tried_again() -> None:
 
 @pytest.mark.case("5.10-36 set being deleted")
 async def test_set_being_deleted_adopts_and_creates_nothing() -> None:
-    """The set leaves, its pods are not its business any more."""
+    """A terminating set no longer manages pods."""
     world = World(replica_set(2, deletion_timestamp=AT), pod("a", owners=()))
     assert await world.sync() == (0, 0, 0)
 
 
 @pytest.mark.case("5.10-36 live object being deleted")
-async def test_live_look_before_adoption_sees_the_deletion() -> None:
-    """The index says alive, the API says it leaves: nothing is done, and an error says why."""
+async def test_get_before_adoption_finds_a_terminating_set() -> None:
+    """The index shows a live set and the API a terminating one: nothing is changed, and the error names the reason."""
     world = World(replica_set(2, deletion_timestamp=AT), pod("a", owners=()))
     world.show(replica_set(2))
     with pytest.raises(Exception, match=rf"can't adopt Pod default/a \(uid-a\): {KEY} has just been deleted at"):
@@ -307,8 +307,8 @@ async def _nothing(_: str) -> None:
 
 
 @pytest.mark.case("5.10-38 status never written")
-async def test_status_is_tried_twice_with_one_look_between() -> None:
-    """One GET, two writes (patches here), both with the same intended value."""
+async def test_status_write_is_tried_twice_with_one_get_between() -> None:
+    """Both writes (patches here) have the same intended value."""
     pods = [pod(f"p{n}") for n in range(10)]
     world = World(replica_set(10), *pods, api=Broken(VirtualClock()))
     with pytest.raises(InternalError, match="fake error"):
@@ -320,7 +320,7 @@ async def test_status_is_tried_twice_with_one_look_between() -> None:
 
 @pytest.mark.case("5.10-40 terminating pods in a sync")
 async def test_terminating_pods_are_counted_if_the_gate_is_on() -> None:
-    """Only those that are ours; 1.34 does not count them by default."""
+    """Only the set's own pods count; 1.34 does not count terminating pods by default."""
     leaving = pod("b", deletion_timestamp=AT)
     orphan = pod("c", owners=(), deletion_timestamp=AT)
     world = World(replica_set(1), pod("a"), leaving, orphan)

@@ -1,6 +1,6 @@
-"""Cases 6.24-55, -60, -61 and -63: whether, when and as the how-manieth a container starts again, and its grace.
+"""Cases 6.24-55, -60, -61 and -63: whether and when a container restarts, its attempt number, its grace period.
 
-With what Kubernetes 1.34.11 itself answered: tests/upstream/vectors/should-restart.json.
+The answers of Kubernetes 1.34.11 are in tests/upstream/vectors/should-restart.json.
 """
 
 import json
@@ -81,7 +81,7 @@ def test_hash_is_upstreams(case: Document) -> None:
 
 @pytest.mark.parametrize("case", load("hash"))
 def test_hash_covers_what_it_does_upstream(case: Document) -> None:
-    """Only name and image; whatever other field is altered, the hash stays."""
+    """Only name and image change the hash; all other fields leave it unchanged."""
     altered = {"image": {"image": "other"}, "name": {"name": "other"}}
     fields = altered.get(case["field"], {"args": ("x",), "stdin": True, "working_dir": "/x"})
     changes = container_hash(replace(container(), **fields)) != container_hash(container())
@@ -91,7 +91,7 @@ def test_hash_covers_what_it_does_upstream(case: Document) -> None:
 def started(
     backoff: CrashBackoff, wanted: Pod, spec: Container, known: RuntimePod, now: datetime
 ) -> RuntimeFailure | None:
-    """Start a container if its back-off lets it; why not, otherwise."""
+    """Start a container if its backoff allows that; otherwise return why not."""
     failure = backoff.check(wanted, spec, known, now)
     if failure is None:
         backoff.record_start(wanted, spec, known, now)
@@ -116,7 +116,7 @@ def test_crash_backoff_is_upstreams(case: Document) -> None:
 
 
 def _with_graces(**graces: int | None) -> Container:
-    """A container whose probes have graces of their own."""
+    """A container whose probes have grace periods of their own."""
     probes: dict[str, Any] = {
         f"{kind}_probe": Probe(termination_grace_period_seconds=seconds) for kind, seconds in graces.items()
     }
@@ -211,7 +211,7 @@ def test_crash_backoff_begins_anew_for_another_container(change: dict[str, Any])
 
 
 @pytest.mark.case("6.24-61 no exited instance of that name: no back-off")
-def test_crash_backoff_looks_only_at_exits_of_the_name() -> None:
+def test_crash_backoff_counts_only_exits_of_the_same_name() -> None:
     backoff, wanted, spec = CrashBackoff(), pod(), container()
     created = RuntimeContainer(id="new", name=spec.name, state=ContainerState.CREATED, created_at=EPOCH)
     backoff.record_start(wanted, spec, observed(exited(spec.name, 0)), at(0))

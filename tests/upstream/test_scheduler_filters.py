@@ -1,4 +1,4 @@
-"""Which nodes take a pod, and what is said if none does, as in upstream's plugins and FitError (pkg/scheduler)."""
+"""Which nodes fit a pod, and the message if none does, as in upstream's plugins and FitError (pkg/scheduler)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ SMALL = {"cpu": "1", "memory": "1Gi", "pods": "2", "example.com/gpu": "1", "ephe
 
 
 def reasons(seen_nodes: Sequence[Node], wanted: Mapping[str, Any], pods: Mapping[str, Any] | None = None) -> list[str]:
-    """The reasons of the first node."""
+    """Why the first node does not fit the pod; empty if it fits."""
     seen, asking = view(seen_nodes, pods), facts("asking", **wanted)
     found = run_filters(run_pre_filters(asking, seen), next(iter(seen.nodes.values())))
     return [] if found is None else list(found.reasons)
@@ -40,7 +40,7 @@ def reasons(seen_nodes: Sequence[Node], wanted: Mapping[str, Any], pods: Mapping
     ids=["fits", "cpu", "two", "storage", "extended", "unknown", "pods", "overhead", "init", "zero"],
 )
 def test_resources(wanted: Mapping[str, Any], taken: Sequence[Mapping[str, str]], expected: Sequence[str]) -> None:
-    """Everything that there is too little of is named."""
+    """Every insufficient resource is named."""
     pods = {"n1": [pod(f"t{index}", requests=[each]) for index, each in enumerate(taken)]}
     assert reasons([node("n1", allocatable=SMALL)], wanted, pods) == list(expected)
 
@@ -82,7 +82,7 @@ def port(number: int, address: str = "", protocol: str = "TCP") -> dict[str, Any
     ],
 )
 def test_node_and_ports(fields: Mapping[str, Any], wanted: Mapping[str, Any], expected: str) -> None:
-    """A pod on the node has port 8080 of all addresses."""
+    """Another pod on the node uses host port 8080 of all addresses."""
     found = reasons([node("n1", **fields)], wanted, {"n1": [pod("there", **port(8080))]})
     assert found == ([expected] if expected else [])
 
@@ -105,7 +105,7 @@ def test_node_and_ports(fields: Mapping[str, Any], wanted: Mapping[str, Any], ex
     ids=["uneven", "even", "skew 2", "few domains", "few domains, full", "others", "no label"],
 )
 def test_hard_spread(counts: tuple[int, int], fields: Mapping[str, Any], expected: Sequence[str]) -> None:
-    """Two nodes with so many pods each; asked is the first."""
+    """Two nodes have this many matching pods each, and the first of them is filtered."""
     constraint = {
         "maxSkew": 1,
         "topologyKey": HOST_NAME,
@@ -171,13 +171,13 @@ def term(**fields: Any) -> list[dict[str, Any]]:
 def test_pod_affinity(
     affinity: Mapping[str, Any], there: Mapping[str, Any], own: Mapping[str, str], expected: Sequence[str]
 ) -> None:
-    """A pod is on another node of the same zone."""
+    """The other pod is on another node of the same zone."""
     nodes = [node(name, labels={"zone": "a"}) for name in ("n1", "n2")]
     assert reasons(nodes, {"affinity": affinity, "labels": own}, {"n2": [pod("there", **there)]}) == list(expected)
 
 
-def test_message_counts_reasons_and_says_what_preemption_could_do() -> None:
-    """Sorted as texts; a node that is too small is beyond help, one with lesser pods is not."""
+def test_message_counts_reasons_and_preemption_outcomes() -> None:
+    """Reasons are sorted as texts; preemption could help where a pod has less priority, but not on too small a node."""
     nodes = [node(f"big{number}", allocatable={"cpu": "2"}) for number in range(10)]
     nodes += [node("small", allocatable={"cpu": "1"}), node("tainted", taints=[{"key": "a", "effect": "NoSchedule"}])]
     pods = {f"big{number}": [pod(f"t{number}", requests=[{"cpu": "1"}], priority=5)] for number in range(10)}
@@ -201,8 +201,8 @@ def named(*lists: Sequence[str]) -> dict[str, Any]:
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}
 
 
-def test_pod_that_names_its_node_is_asked_of_that_node_only() -> None:
-    """As every pod of a DaemonSet does."""
+def test_pod_that_names_its_node_is_tried_on_that_node_only() -> None:
+    """A pod of a DaemonSet names its node in this way."""
     nodes = [node("n1", allocatable={"cpu": "1"}), node("n2"), node("n3")]
     assert schedule_pod(facts(affinity=named(["n2"])), view(nodes)) == "n2"
     assert required_node_names(pod(affinity=named(["n2", "n1"], ["n2", "n3"])).spec) == frozenset({"n2"})

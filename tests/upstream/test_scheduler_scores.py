@@ -29,7 +29,7 @@ Requests = Sequence[Mapping[str, str]]
 def test_least_allocated(
     asked: Requests, sizes: Sequence[tuple[str, str]], taken: Sequence[Requests], expected: Sequence[int]
 ) -> None:
-    """The share that would be left, of CPU and memory alike."""
+    """The score is the share of CPU and memory that would remain free."""
     nodes = [node(f"n{i}", allocatable={"cpu": cpu, "memory": memory}) for i, (cpu, memory) in enumerate(sizes)]
     pods = {f"n{i}": [pod(f"on{i}", requests=each)] for i, each in enumerate(taken)}
     seen, wanted = view(nodes, pods), facts(requests=asked)
@@ -49,7 +49,7 @@ def test_least_allocated(
 def test_balanced_allocation(
     asked: Requests, sizes: Sequence[tuple[str, str]], taken: Sequence[Requests], expected: Sequence[int]
 ) -> None:
-    """The closer the used shares, the better; no matter for a pod that asks for nothing."""
+    """Closer shares of used resources give a higher score; a pod without requests scores 0."""
     nodes = [node(f"n{i}", allocatable={"cpu": cpu, "memory": memory}) for i, (cpu, memory) in enumerate(sizes)]
     pods = {f"n{i}": [pod(f"on{i}", requests=each)] for i, each in enumerate(taken)}
     seen, wanted = view(nodes, pods), facts(requests=asked)
@@ -67,7 +67,7 @@ def test_balanced_allocation(
     ids=["larger image", "two images on one node", "limit", "three nodes"],
 )
 def test_image_locality(images: Sequence[str], nodes: Sequence[Sequence[int]], expected: Sequence[int]) -> None:
-    """Large images that are there already, less so if few nodes have them."""
+    """Large images that a node already has raise its score, less so if few nodes have them."""
     made = [
         node(f"n{index}", images={f"example/{size}:latest": size * MIB for size in sizes})
         for index, sizes in enumerate(nodes)
@@ -94,7 +94,7 @@ def test_image_locality(images: Sequence[str], nodes: Sequence[Sequence[int]], e
 def test_soft_spread(
     keys: Sequence[str], skew: int, counts: Sequence[int], candidates: str, expected: Sequence[int]
 ) -> None:
-    """Nodes a and b are in one zone, x and y in another; those that are no candidates count for their zone."""
+    """Nodes a and b are in one zone, x and y in another; nodes that are not candidates count for their zone."""
     names = "abxy"[: len(counts)]
     nodes = [node(name, labels={HOST_NAME: name, "zone": "1" if name in "ab" else "2"}) for name in names]
     seen = view(nodes, {name: labelled(count, name, foo="") for name, count in zip(names, counts, strict=True)})

@@ -1,7 +1,7 @@
 """Static pods: vectors of the Go kubelet, and section 2.5 of the specification.
 
-Strict reading, several documents in a file and the UID are departures (design.md, section 6); the tables below name
-the vectors that they touch.
+Strict decoding, several documents in a file and the UID are departures (design.md, section 6); the tables below name
+the vectors that they affect.
 """
 
 import json
@@ -19,11 +19,11 @@ _CASES = json.loads((Path(__file__).parent / "vectors" / "static-pod.json").read
 _FILE = file_origin("/etc/manifests/web.yaml")
 _URL = url_origin("http://manifests.example/web")
 _HASH = "kubernetes.io/config.hash"
-# Upstream takes these silently, or only the first of two documents; here they are errors.
+# Upstream accepts these silently, or reads only the first of two documents; here they are errors.
 _STRICT = {"unknown field", "wrong case of a field", "duplicate yaml key", "unknown field in a container"}
-# Upstream's file source knows no lists at all, and its URL source no list of kind List.
+# Upstream's file source reads no lists at all, and its URL source no list of kind List.
 _LISTS = ("pod list", "List kind")
-# Texts of the text reader, not of validation: ours name field and line instead.
+# These errors come from decoding, not from validation: ours name field and line instead.
 _READER_TEXTS = (
     "quantities must match",
     "unable to parse",
@@ -49,7 +49,7 @@ def _decode(text: str, origin: ManifestOrigin, node_name: str = "node-1") -> Dec
 
 
 def _shown(pod: dict[str, Any]) -> Any:
-    """A pod as the vectors show it: without type, with a mark for a generated uid, and without empty noise."""
+    """A pod as the vectors show it: without type and empty fields, with a mark for a generated uid."""
     uid = pod["metadata"]["uid"]
     cleaned = _without_noise({key: value for key, value in pod.items() if key not in {"apiVersion", "kind"}})
     if len(uid) != 32:
@@ -242,7 +242,7 @@ def test_decode_pods_gives_every_item_when_it_is_a_list(kind: str) -> None:
     "node_name", [pytest.param(name, id=f"2.12-26 {name}") for name in ("node1", "Node1", "NODE1")]
 )
 def test_decode_pods_lowers_the_node_in_the_name_of_a_pod(node_name: str) -> None:
-    """The name is the same for every spelling; validation then minds the node's own name."""
+    """The pod's name has the node name in lower case; validation then rejects upper case in nodeName."""
     decoded = _decode(json.dumps(_pod(name="static-pod1")), _FILE, node_name)
     if node_name == "node1":
         assert decoded.pods[0].metadata.name == "static-pod1-node1"
@@ -265,7 +265,7 @@ def test_decode_pods_refuses_an_upper_case_name_2_12_26() -> None:
         pytest.param(_URL, None, id="2.12-37 manifest from a URL has no toleration"),
     ],
 )
-def test_decode_pods_keeps_what_the_manifest_says(origin: ManifestOrigin, tolerations: Any) -> None:
+def test_decode_pods_keeps_the_fields_of_the_manifest(origin: ManifestOrigin, tolerations: Any) -> None:
     spec = {"containers": [{"name": "image", "image": "test/image"}], "securityContext": {}}
     (pod,) = _decode(json.dumps(_pod(spec, name="test", uid="12345", namespace="mynamespace")), origin).pods
     document = to_document(pod)

@@ -1,7 +1,7 @@
 """Cases 3.16-01 to -13, -17, -28 to -34 and -53 to -57: the status manager and what it sends.
 
-Departure: there is no GET before a PATCH, so where upstream does [get, patch] we do [patch], and where its GET would
-find out that the pod is gone or another one, our PATCH does.
+Departure: there is no GET before a PATCH. Where upstream does [get, patch] we do [patch], and where its GET finds that
+the pod is gone or replaced, our PATCH does.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ LATER = "2026-01-01T00:05:00Z"
 
 
 class Safety:
-    """Nothing runs, nothing is left."""
+    """Reports that nothing runs and that all resources are reclaimed."""
 
     def could_have_running_containers(self, _: PodUid, /) -> bool:
         return False
@@ -57,7 +57,7 @@ class Safety:
 
 
 class FailingApi(MemoryApi):
-    """An API that takes no patch when told so."""
+    """An API that fails every patch while `broken` is set."""
 
     broken = False
 
@@ -78,22 +78,22 @@ class Node:
         self.manager = StatusManager(client=self.api, pods=self.pods, safety=Safety(), clock=self.clock)
 
     def know(self, known: Pod) -> Pod:
-        """Have the API hold a pod and the pod manager see it."""
+        """Store a pod in the API and in the pod manager."""
         seen = self.store(known)
         self.pods.update_pod(seen)
         return seen
 
     def store(self, known: Pod) -> Pod:
-        """Have the API hold a pod that the pod manager does not know of, or not so."""
+        """Store a pod in the API only, so that the pod manager does not know it or has another version."""
         return from_document(self.api.put(schema.PODS, to_document(known)), Pod)
 
     def calls(self) -> list[str]:
-        """The verbs of the requests since the last time."""
+        """The verbs of the requests since the last call."""
         verbs, self.api.calls = [call.verb for call in self.api.calls], []
         return verbs
 
     async def updates(self) -> int:
-        """How many pods are tried when the unsent is sent."""
+        """Send the unsent statuses, and return how many pods were tried."""
         return await self.manager.sync_batch(all=False)
 
     def status(self, uid: str = UID) -> PodStatus:
@@ -185,7 +185,7 @@ async def test_same_ready_again_keeps_its_time(node: Node) -> None:
 
 
 @pytest.mark.case("3.16-09 nothing is known of the pod, and the API has none: [get]")
-async def test_unknown_pod_that_the_api_lacks_is_only_asked_for(node: Node) -> None:
+async def test_unknown_pod_that_the_api_lacks_takes_one_get(node: Node) -> None:
     node.manager.set_pod_status(FOO, PodStatus(message="one"))
     assert await node.updates() == 1
     assert node.calls() == ["get"]

@@ -1,7 +1,7 @@
 """Cases 3.16-18 to 3.16-27: the last status of a pod.
 
 Containers are written as their state and, after a slash, their last state: W waiting, R running, `-` none, a number
-for terminated with that exit code, U terminated with nobody knowing how.
+for terminated with that exit code, U for terminated with an unknown exit code.
 """
 
 import pytest
@@ -23,7 +23,7 @@ from pykubelet.testing.virtual_time import ManualClock
 
 
 class Safety:
-    """Nothing runs, nothing is left."""
+    """Reports that nothing runs and that all resources are reclaimed."""
 
     def could_have_running_containers(self, _: PodUid, /) -> bool:
         return False

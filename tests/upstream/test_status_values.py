@@ -267,7 +267,7 @@ def test_resize_conditions_are_kept_until_cleared(resizes: ResizeConditions) -> 
 
 
 @pytest.mark.case("3.16-44 clearing says whether there was something")
-def test_clearing_says_whether_a_resize_was_under_way(resizes: ResizeConditions) -> None:
+def test_clearing_returns_whether_a_resize_was_in_progress(resizes: ResizeConditions) -> None:
     first = resizes.clear_in_progress(UID)
     resizes.set_in_progress(UID, reason="", message="", generation=1)
     assert (first, resizes.clear_in_progress(UID)) == (False, True)

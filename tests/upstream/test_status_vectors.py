@@ -1,8 +1,8 @@
-"""The status manager against what Kubernetes 1.34.11 itself answered: tests/upstream/vectors/*.json.
+"""The status manager compared with Kubernetes 1.34.11 itself: tests/upstream/vectors/*.json.
 
 Two departures (design section 6) apply to status-manager.json. There is no GET before a PATCH, so `get` calls do not
-count. And a terminal phase is a latch: every script is replayed once with upstream's rule in place of it, where all
-must be equal, and once as it is, where only scripts in which a phase would have flipped may differ.
+count. And a terminal phase is a latch: every script is replayed once with upstream's rule instead, where all steps
+must be equal, and once with the latch, where only scripts in which upstream's phase flips may differ.
 """
 
 import json
@@ -88,7 +88,7 @@ def _shown(condition: PodCondition) -> Document:
 
 
 class LiveView:
-    """Knows what the API holds at this moment, as upstream does after its GET."""
+    """Returns what the API holds at this moment, as upstream's GET does."""
 
     def __init__(self, api: MemoryApi) -> None:
         self._api = api
@@ -105,7 +105,7 @@ class LiveView:
 
 
 class FixedSafety:
-    """Answers alike for every pod."""
+    """Gives the same answers for every pod."""
 
     def __init__(self, *, could_run: bool) -> None:
         self._could_run = could_run
@@ -158,7 +158,7 @@ class Replay:
         return pod
 
     async def step(self, step: Document) -> Document:
-        """Do one step; everything that can be seen after it, in the form of the file."""
+        """Run one step, and return everything that is visible after it, in the form of the file."""
         before, self.api.calls = dict(self.cached), []
         seen: Document = {"op": step["op"]}
         op = step["op"]
@@ -234,7 +234,7 @@ class Replay:
         self.api.put(schema.PODS, new)
 
     def _show(self, pod: Pod) -> None:
-        """Have the pod manager take the API's copy; another pod of that name replaces the one before."""
+        """Update the pod manager with the API's copy; another pod of the same name replaces the old one."""
         known = self.pod(pod.metadata.name)
         static = known.metadata.annotations.get(CONFIG_SOURCE) != "api"
         old = self.pods.mirror_pod_by_pod(known) if static else known
@@ -249,7 +249,7 @@ def _entry(entry: VersionedStatus | None) -> Document:
 
 
 def _calls_by_pod(calls: list[Call]) -> Document:
-    """The calls in the form of the file, but for GETs."""
+    """The calls except GETs, in the form of the file."""
     shown: dict[str, list[Document]] = {}
     for call in calls:
         one: Document = {"verb": call.verb, "resource": call.resource}
@@ -263,7 +263,7 @@ def _calls_by_pod(calls: list[Call]) -> Document:
 
 
 def _expected(step: Document) -> Document:
-    """A recorded step without what a departure drops."""
+    """A recorded step without the parts that the departures drop."""
     calls: dict[str, list[Document]] = {}
     for name, recorded in step.get("api_calls", {}).items():
         kept = [call for call in recorded if call["verb"] != "get"]
@@ -275,7 +275,7 @@ def _expected(step: Document) -> Document:
 
 @contextmanager
 def upstreams_rule() -> Iterator[list[str]]:
-    """Let phases flip, as upstream does; the flips are collected."""
+    """Let phases flip, as upstream does, and collect the flips."""
     found: list[str] = []
     latch = normalize.latch_phase
 
@@ -291,7 +291,7 @@ def upstreams_rule() -> Iterator[list[str]]:
 
 
 async def first_flip(case: Document) -> int:
-    """The step in which upstream takes a pod out of a terminal phase; on the way there everything must be equal."""
+    """The first step in which upstream takes a pod out of a terminal phase; all steps must equal upstream's."""
     first = len(case["steps"])
     replay = Replay(case)
     with upstreams_rule() as flips:
@@ -323,5 +323,5 @@ async def test_script_is_upstreams_but_for_the_latch(case: Document) -> None:
 def _check_end(replay: Replay) -> None:
     for name, expected in replay.case["api_status_at_end"].items():
         live = find(replay.api, "ns", name)
-        # MemoryApi keeps documents as they came; a typed server writes null times out.
+        # MemoryApi keeps documents as they were sent; a typed server writes null times.
         assert (None if live is None else to_document(status_of(live["status"]))) == expected

@@ -1,4 +1,4 @@
-"""Every case of vectors/strategic.json: what Kubernetes 1.34.11 itself makes of these documents and patches."""
+"""Every case of vectors/strategic.json: patches and results of Kubernetes 1.34.11 itself."""
 
 import json
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Objects of the core group sent to a real kube-apiserver, and its answers, played against the strategies alone.
+"""Objects of the core group sent to a real kube-apiserver, with its answers, replayed against the strategies alone.
 
 A play keeps the objects of one transcript in a dict. Writes go through the same steps as in the server: defaults,
-admission, preparation, validation. Reads, and what other parts decide, are left to the replay of whole transcripts.
+admission, preparation, validation. Reads and other parts of the server are left to the replay of whole transcripts.
 """
 
 import json
@@ -54,7 +54,7 @@ class _Play:
         self._stored: dict[tuple[str, str], dict[str, Any]] = {}
 
     def answer(self, step: dict[str, Any]) -> Any:
-        """What the strategies make of a write, as the server would show it."""
+        """Apply a write to the strategies, and return the answer as the server would show it."""
         match = _PATH.fullmatch(step["path"].replace("${ns}", "ns"))
         assert match is not None
         group, namespace, plural, name, subresource = match.groups(default="")
@@ -122,7 +122,7 @@ def _masked(value: Any, key: str = "") -> Any:
 
 
 def _is_decided_by_strategies(step: dict[str, Any]) -> bool:
-    # A write that cannot be read, finds nothing or comes too late never gets here.
+    # A write that cannot be decoded, finds no object or conflicts does not reach the strategies.
     is_write = step["method"] in {"POST", "PUT", "PATCH"} and "dryRun" not in step["path"]
     return is_write and step["expect"]["status"] in {200, 201, 422}
 
@@ -147,7 +147,7 @@ def _writes() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("transcript", "step"), [*_writes()])
 def test_strategies_answer_like_the_api_server_when_objects_are_written(transcript: str, step: dict[str, Any]) -> None:
-    """The object as it is stored, or every complaint, equals the recorded answer."""
+    """The stored object, or all validation errors, equal the recorded answer."""
     want = step["expect"]["body"]
     if step["expect"]["status"] == 422:
         want = {"message": want["message"], "causes": want["details"]["causes"]}

@@ -1,6 +1,6 @@
-"""Tables that a real kube-apiserver made, made again from the objects it had.
+"""Tables of a real kube-apiserver, rendered again from the same objects.
 
-A transcript changes objects and asks for them as tables; the answers to the changes are the objects.
+A transcript changes objects and requests them as tables; the answers to the changes give the objects.
 """
 
 import json
@@ -22,7 +22,7 @@ _KINDS = {(f"/{served.resource.path().strip('/')}"): served for served in BUILT_
 
 
 def _served(path: str) -> tuple[Any, str]:
-    """What a path serves, and the name in it."""
+    """The kind that a path serves, and the name in the path."""
     plain = path.partition("?")[0].replace("/namespaces/${ns}/", "/")
     if plain == path.partition("?")[0] and plain.endswith("/namespaces/${ns}"):
         plain = plain.replace("/${ns}", "/<ns>")
@@ -93,7 +93,7 @@ def test_table_equals_the_api_servers(step: dict[str, Any], objects: dict[tuple[
 
 
 def test_metadata_list_equals_the_api_servers() -> None:
-    """A list asked for as PartialObjectMetadataList holds metadata alone."""
+    """A list requested as PartialObjectMetadataList holds only metadata."""
     want = next(step for step in _steps("tables") if step["id"] == "meta")["expect"]["body"]
     items = [{"spec": {}, "metadata": each["metadata"]} for each in want["items"]]
     got = as_partial_list({"kind": "PodList", "metadata": {"resourceVersion": "<rv>"}, "items": items})

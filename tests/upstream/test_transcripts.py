@@ -1,6 +1,6 @@
-"""What a real kube-apiserver 1.34 answered, asked of ours: every step of every transcript.
+"""Our server gives the recorded answers of kube-apiserver 1.34 in every step of every transcript.
 
-The server runs as people run it: the command, on a port of loopback, with a file of tokens.
+The server runs as users run it: the command, on a loopback port, with a token file.
 """
 
 import json
@@ -15,7 +15,7 @@ from transcripts import Play, Plays, differences
 
 _TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.json"))
 _NODE = 'nodetoken,system:node:n1,n1-uid,"system:nodes"\n'
-# The recorded server told this address at /api.
+# The recorded server reported this address at /api.
 _ADDRESS = "192.0.2.2:16443"
 
 
@@ -27,7 +27,7 @@ def _steps() -> Iterator[object]:
 
 @pytest.fixture(scope="module")
 def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plays]:
-    """The play of each transcript; one server for all of them."""
+    """The plays of all transcripts, with one server."""
     folder = tmp_path_factory.mktemp("transcripts")
     server = ServerProcess(folder, "--external-hostname", _ADDRESS, tokens=_NODE).start()
 
@@ -41,6 +41,6 @@ def plays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plays]:
 
 @pytest.mark.parametrize(("path", "index"), [*_steps()])
 def test_server_answers_as_kube_apiserver_did(plays: Plays, path: Path, index: int) -> None:
-    """The same request, the same answer, but for what differs from run to run."""
+    """The same request gets the same answer, apart from values that differ from run to run."""
     play = plays(path)
     assert differences(play.steps[index], play.answer(index)) == []

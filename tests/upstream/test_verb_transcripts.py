@@ -1,6 +1,6 @@
-"""What a real kube-apiserver 1.34 answered, asked of the verbs themselves: without HTTP, in virtual time.
+"""The verbs themselves give the recorded answers of kube-apiserver 1.34, without HTTP and in virtual time.
 
-Tables and who may do what are left to the replay over the network.
+Tables and authorization are left to the replay over the network.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ def _shown(answer: ApiResponse) -> Got:
 
 @pytest.mark.parametrize("name", _NAMES)
 async def test_verbs_answer_as_kube_apiserver_did(name: str, tmp_path: Path) -> None:
-    """Every step of a transcript that is not about a table."""
+    """Every step is replayed, except those about tables."""
     steps = json.loads((_FOLDER / f"{name}.json").read_bytes())["steps"]
     plain = [step for step in steps if "as=" not in step.get("headers", {}).get("Accept", "")]
     assert plain

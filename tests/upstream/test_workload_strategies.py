@@ -1,7 +1,7 @@
-"""Workloads sent to a real kube-apiserver, and its answers, played against the strategies alone.
+"""Workloads sent to a real kube-apiserver, with its answers, replayed against the strategies alone.
 
 A play keeps the objects of one transcript in a dict. Creates and patches go through the same steps as in the server:
-defaults, preparation, validation. Reads, and what other parts decide, are left to the replay of whole transcripts.
+defaults, preparation, validation. Reads and other parts of the server are left to the replay of whole transcripts.
 """
 
 import json
@@ -34,7 +34,7 @@ class _Play:
         self._stored: dict[tuple[str, str], dict[str, Any]] = {}
 
     def answer(self, step: dict[str, Any]) -> Any:
-        """What the strategies make of a write, as the server would show it."""
+        """Apply a write to the strategies, and return the answer as the server would show it."""
         match = _PATH.fullmatch(step["path"])
         assert match is not None
         group, plural, name, subresource = match.groups()
@@ -93,7 +93,7 @@ def _writes() -> Iterator[Any]:
 def test_strategies_answer_like_the_api_server_when_workloads_are_written(
     transcript: str, step: dict[str, Any]
 ) -> None:
-    """The object as it is stored, or every complaint, equals the recorded answer."""
+    """The stored object, or all validation errors, equal the recorded answer."""
     want = step["expect"]["body"]
     if step["expect"]["status"] == 422:
         want = {"message": want["message"], "causes": want["details"]["causes"]}

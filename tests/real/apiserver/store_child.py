@@ -1,4 +1,4 @@
-"""A process with a store of its own: `store_child.py write|hold|full FILE`; what happens is told line by line as JSON."""
+"""A process with its own store: `store_child.py write|hold|full FILE` prints each event as one line of JSON."""
 
 import asyncio
 import json
@@ -19,12 +19,12 @@ WRITERS = 8
 
 
 def say(*facts: Any) -> None:
-    """One write to the pipe, so a line is there as a whole or not at all."""
+    """Print one line with a single write, so that a kill never leaves a partial line in the pipe."""
     os.write(1, json.dumps(facts).encode() + b"\n")
 
 
 async def write_for_ever(store: DurableStore, writer: int) -> None:
-    """Create, change and remove; each answer is told."""
+    """Create, update and delete objects without end, and print each answer."""
     for turn in count():
         key = key_of(f"{writer}-{turn % 5}", collection=("configmaps", "leases.coordination.k8s.io")[writer % 2])
         entry = await put(store, key, f"{os.getpid()}-{turn}")
@@ -55,7 +55,7 @@ async def hold(store: DurableStore) -> None:
 
 
 async def full(store: DurableStore) -> None:
-    """Write until the limit is met, look around, have the limit lifted, write on."""
+    """Write until the file size limit is reached, read, lift the limit, and write again."""
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
     written = 0
@@ -71,7 +71,7 @@ async def full(store: DurableStore) -> None:
 
 
 async def main(work: str, path: Path) -> None:
-    # Less history than all the kills together make, so that rows of the past are dropped in between.
+    # Less history than the writes of all kills together, so that old rows are compacted in between.
     settings = StoreSettings(history_changes=5000)
     async with open_store(path, clock=SystemClock(), settings=settings) as store:
         await {"write": write, "hold": hold, "full": full}[work](store)

@@ -1,4 +1,4 @@
-"""A server that is told to copy its database while it is used."""
+"""SIGUSR1 makes a running server write a backup of its database."""
 
 import os
 import shutil
@@ -20,14 +20,14 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 
 def back_up(server: ServerProcess) -> None:
-    """Ask for a copy and wait for it."""
+    """Request a backup and wait until it is written."""
     server.lines.clear()
     os.kill(server.pid, signal.SIGUSR1)
     assert server.has_said("backup written", within_seconds=30)
 
 
 def test_copy_has_all_that_was_there_and_starts_another_server(server: ServerProcess, tmp_path: Path) -> None:
-    """Each copy takes the place of the one before; nobody else can read it."""
+    """A new backup replaces the previous one, has mode 0600, and leaves no partial copy."""
     kubectl = Kubectl(server.kubeconfig, "default", tmp_path / "cache")
     kubectl("create", "configmap", "first")
     back_up(server)
@@ -52,8 +52,8 @@ def test_copy_has_all_that_was_there_and_starts_another_server(server: ServerPro
         assert other.stop() == 0
 
 
-def test_copy_that_cannot_be_made_is_told_and_harms_nothing(server: ServerProcess, tmp_path: Path) -> None:
-    """The server goes on, and the next attempt may be better."""
+def test_failed_backup_is_logged_and_the_server_goes_on(server: ServerProcess, tmp_path: Path) -> None:
+    """The next backup succeeds once the obstacle is removed."""
     obstacle = server.data / "backup.db"
     obstacle.mkdir()
     os.kill(server.pid, signal.SIGUSR1)

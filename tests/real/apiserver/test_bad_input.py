@@ -1,4 +1,4 @@
-"""Bad input of every sort: always a Status with the right code, never a 500, and nothing stored."""
+"""Bad input of every kind gets a Status with the right code, never a 500, and nothing is stored."""
 
 import http.client
 import json
@@ -35,7 +35,7 @@ JSON = "application/json"
 
 
 class Wire:
-    """Sends exactly what it is told to; one connection, made again when the server closes it."""
+    """Sends requests exactly as given, over one connection that is reopened when the server closes it."""
 
     def __init__(self, server: ServerProcess) -> None:
         self._server = server
@@ -79,7 +79,7 @@ def wire(server: ServerProcess) -> Iterator[Wire]:
 
 
 def refused(wire: Wire, method: str, path: str, body: bytes = b"", kind: str = JSON) -> int:
-    """Ask, and check that a refusal is a proper one that stored nothing."""
+    """Send a request; check that an error is a well-formed Status and that it stored nothing."""
     before = wire.revision()
     code, answer = wire.ask(method, path, body, kind)
     assert code < 500, (method, path, body[:500], answer)
@@ -127,7 +127,7 @@ quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthC
 def test_pod_with_any_value_at_any_place_is_stored_or_properly_refused(
     wire: Wire, place: tuple[Any, ...], new: Any, method: str, data: st.DataObject
 ) -> None:
-    """Wrong types everywhere: 2xx or a 4xx Status."""
+    """Values of wrong types anywhere in the pod give 2xx or a 4xx Status."""
     body = json.dumps(replaced(POD, place, new)).encode()
     kind = JSON
     if method == "PATCH":
@@ -139,7 +139,7 @@ def test_pod_with_any_value_at_any_place_is_stored_or_properly_refused(
 @quick
 @given(body=st.binary(max_size=60), kind=st.sampled_from([JSON, "application/yaml", "text/plain", "", *PATCHES]))
 def test_binary_bodies_are_refused(wire: Wire, body: bytes, kind: str) -> None:
-    """Whatever bytes: no object comes of them."""
+    """Arbitrary bytes get a 4xx code for each method and content type."""
     for method, path in (("POST", PODS), ("PUT", f"{PODS}/there"), ("PATCH", f"{PODS}/there"), ("DELETE", f"{PODS}/x")):
         assert 400 <= refused(wire, method, path, body, kind) < 500
 
@@ -160,10 +160,10 @@ query_parts = st.sampled_from(QUERIES.split())
     query=st.lists(query_parts, max_size=2),
 )
 def test_strange_paths_are_answered_properly(wire: Wire, method: str, parts: list[str], query: list[str]) -> None:
-    """Path tricks, unknown methods and bad parameters."""
+    """Path traversal, unknown methods and invalid parameters never give an unexpected 500."""
     path = "/" + "/".join(parts) + "?" + "&".join(["dryRun=All&timeoutSeconds=1", *query])
     code, answer = wire.ask(method, path, b"{}")
-    # A watch from a resourceVersion that is no number is answered 500: kube-apiserver was recorded doing so.
+    # A watch from a resourceVersion that is not a number gives 500, as recorded from kube-apiserver.
     assert code < 500 or b"resourceVersion" in answer, (method, path, answer)
 
 
@@ -181,7 +181,7 @@ def test_strange_paths_are_answered_properly(wire: Wire, method: str, parts: lis
     ],
 )
 def test_malformed_bodies_have_the_right_code(wire: Wire, body: bytes, code: int) -> None:
-    """Depth, size and syntax."""
+    """The bodies break limits of depth and size, or the syntax."""
     assert refused(wire, "POST", PODS, body) == code
 
 
@@ -195,12 +195,12 @@ def test_malformed_bodies_have_the_right_code(wire: Wire, body: bytes, code: int
     ],
 )  # fmt: skip
 def test_yaml_bombs_are_refused(wire: Wire, bomb: str) -> None:
-    """What a YAML reader may choke on."""
+    """Alias expansion, deep nesting and Python tags give a 4xx code."""
     assert refused(wire, "POST", PODS, bomb.encode(), "application/yaml") in (400, 413, 422)
 
 
-def test_server_is_as_it_was_afterwards(wire: Wire, server: ServerProcess) -> None:
-    """It answers, holds what it held, and complained of nothing."""
+def test_server_is_healthy_and_unchanged_after_bad_input(wire: Wire, server: ServerProcess) -> None:
+    """It is ready, stores only its one pod, and has logged no traceback."""
     assert wire.ask("GET", "/readyz")[0] == 200
     names = [item["metadata"]["name"] for item in json.loads(wire.ask("GET", PODS)[1])["items"]]
     assert names == ["there"]

@@ -1,4 +1,4 @@
-"""The server on the wire: headers, forms, limits, and what is not quite HTTP."""
+"""The server over HTTP: headers, response formats, limits, and malformed requests."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class Client:
-    """One connection with the admin's token, unless told otherwise."""
+    """One connection that sends the admin's token by default."""
 
     def __init__(self, server: ServerProcess, token: str = ADMIN_TOKEN) -> None:
         self._connection = HTTPSConnection("127.0.0.1", server.port, context=server.tls(), timeout=15)
@@ -50,7 +50,7 @@ def stranger(server: ServerProcess) -> Iterator[Client]:
 
 
 def test_answers_have_kubernetes_headers(client: Client) -> None:
-    """An id for the audit log, no caching, and no word about the libraries inside."""
+    """Each response has an audit ID and disables caching; the Server header does not name the HTTP library."""
     response, _ = client.ask("GET", "/api/v1/namespaces", Audit_ID="mine")
     assert response.headers["Audit-Id"] == "mine"
     assert response.headers["Cache-Control"] == "no-cache, private"
@@ -60,8 +60,8 @@ def test_answers_have_kubernetes_headers(client: Client) -> None:
     assert len(other.headers["Audit-Id"]) == 36
 
 
-def test_large_answers_are_compressed_for_those_who_take_it(client: Client) -> None:
-    """Above 128 KB; the same bytes come out."""
+def test_large_responses_are_compressed_when_the_client_accepts_gzip(client: Client) -> None:
+    """Responses above 128 KB are compressed, and decompress to the same bytes."""
     data = {"metadata": {"name": "large"}, "data": {"k": "x" * 200_000}}
     client.json("POST", CONFIG_MAPS, data)
     response, zipped = client.ask("GET", f"{CONFIG_MAPS}/large", Accept_Encoding="gzip, deflate")
@@ -87,13 +87,13 @@ def test_large_answers_are_compressed_for_those_who_take_it(client: Client) -> N
     ],
 )
 def test_answers_have_the_form_asked_for(client: Client, headers: dict[str, str], path: str, start: bytes) -> None:
-    """By header, parameter or agent."""
+    """The Accept header, the `pretty` parameter or the user agent selects the format."""
     _, body = client.ask("GET", f"/api/v1/namespaces/default{path}", **headers)
     assert body.replace(b"kind: Namespace\napiVersion: v1", b"apiVersion: v1\nkind: Namespace").startswith(start)
 
 
 def test_errors_are_statuses_in_the_form_asked_for(client: Client) -> None:
-    """Also where the client takes nothing we have."""
+    """When no accepted format is available, the server answers 406 in JSON."""
     response, body = client.ask("GET", "/api/v1/nodes/nope", Accept="application/yaml")
     assert response.status == 404
     assert b"reason: NotFound" in body
@@ -122,42 +122,40 @@ def test_errors_are_statuses_in_the_form_asked_for(client: Client) -> None:
 def test_wrong_paths_and_methods_are_answered_as_upstream_does(
     client: Client, method: str, path: str, status: int, text: str
 ) -> None:
-    """As a page where nobody ever was, as a Status below a known group."""
+    """An unknown path gives the plain 404 page, an unknown resource of a known group a Status."""
     response, body = client.ask(method, path)
     assert response.status == status
     assert text in body.decode()
 
 
-def test_head_is_not_for_resources_but_for_pages(client: Client) -> None:
-    """No body in either case."""
+def test_head_is_refused_for_resources_and_works_for_health_pages(client: Client) -> None:
     assert client.ask("HEAD", "/api/v1/pods")[0].status == 405
     response, body = client.ask("HEAD", "/healthz")
     assert (response.status, body) == (200, b"")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version"])
-def test_strangers_may_ask_how_it_goes(stranger: Client, path: str) -> None:
-    """And nothing else."""
+def test_anonymous_requests_may_read_health_and_version(stranger: Client, path: str) -> None:
     assert stranger.ask("GET", path)[0].status == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/livez/ping", "/metrics", "/api/v1/pods", "/openapi/v2", "/nope"])
 def test_strangers_may_see_nothing_else(stranger: Client, path: str) -> None:
-    """They are told who they are not."""
+    """Anonymous requests to other paths are forbidden; the message names the user `system:anonymous`."""
     response, body = stranger.ask("GET", path)
     assert response.status == 403
     assert "system:anonymous" in json.loads(body)["message"]
 
 
 def test_wrong_tokens_are_refused_everywhere(server: ServerProcess) -> None:
-    """Even where strangers are let in."""
+    """An invalid token gives 401 even on paths that anonymous requests may read."""
     with closing(Client(server, token="wrong")) as client:
         response, body = client.ask("GET", "/healthz")
     assert (response.status, json.loads(body)["message"]) == (401, "Unauthorized")
 
 
 def test_bodies_above_the_limit_are_refused(server: ServerProcess) -> None:
-    """By their length if they tell it, else when they have come so far."""
+    """The limit applies to the Content-Length and to the bytes of a chunked body."""
     large = b"x" * (3 * 1024 * 1024 + 1)
     for body in (large, iter([large])):
         with closing(Client(server)) as client:
@@ -167,7 +165,7 @@ def test_bodies_above_the_limit_are_refused(server: ServerProcess) -> None:
 
 
 def raw(server: ServerProcess, request: bytes) -> bytes:
-    """What the server says to these very bytes."""
+    """Send these exact bytes and return the response."""
     plain = socket.create_connection(("127.0.0.1", server.port), timeout=10)
     with server.tls().wrap_socket(plain, server_hostname="127.0.0.1") as connection:
         connection.sendall(request)
@@ -196,14 +194,14 @@ def raw(server: ServerProcess, request: bytes) -> bytes:
     ],
 )
 def test_what_is_not_http_is_answered_with_a_status(server: ServerProcess, request_text: bytes) -> None:
-    """400, and the connection is closed."""
+    """The code is 400 and the reason BadRequest."""
     answer = raw(server, request_text)
     assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400"))
     assert b'"reason":"BadRequest"' in answer
 
 
-def test_clients_that_wait_to_be_asked_for_a_body_are_asked(server: ServerProcess) -> None:
-    """curl does so for larger ones."""
+def test_expect_100_continue_is_answered(server: ServerProcess) -> None:
+    """curl sends this header for larger bodies."""
     body = b'{"metadata":{"name":"expected"}}'
     head = (
         f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n"
@@ -214,7 +212,7 @@ def test_clients_that_wait_to_be_asked_for_a_body_are_asked(server: ServerProces
 
 
 def test_impersonation_needs_the_right_to_it(client: Client, server: ServerProcess) -> None:
-    """An admin may; whom the admin acts as may not go on."""
+    """An admin may impersonate; the impersonated user has only its own rights, and anonymous may not impersonate."""
     as_jane = {"Impersonate_User": "jane"}
     refused = client.json("GET", "/api/v1/pods", **as_jane)
     assert refused["message"].startswith('pods is forbidden: User "jane" cannot list resource "pods"')
@@ -228,8 +226,8 @@ def test_impersonation_needs_the_right_to_it(client: Client, server: ServerProce
     assert 'User "system:anonymous" cannot impersonate resource "users"' in answer["message"]
 
 
-def test_metrics_count_what_was_asked(client: Client) -> None:
-    """By upstream's names."""
+def test_metrics_count_requests_and_objects(client: Client) -> None:
+    """The metrics have upstream's names."""
     client.ask("GET", "/api/v1/namespaces/default")
     _, page = client.ask("GET", "/metrics")
     text = page.decode()
@@ -239,7 +237,7 @@ def test_metrics_count_what_was_asked(client: Client) -> None:
 
 
 def test_writes_are_audited_without_their_content(client: Client, server: ServerProcess) -> None:
-    """Who did what; not the secret."""
+    """The audit log names user, verb and resource, but not the secret's value."""
     secret = {"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}}
     client.json("POST", "/api/v1/namespaces/default/secrets", secret, Audit_ID="the-secret")
     text = (server.data / "audit.log").read_text()
@@ -249,7 +247,7 @@ def test_writes_are_audited_without_their_content(client: Client, server: Server
 
 
 def test_write_is_audited_whatever_bytes_its_headers_have(server: ServerProcess) -> None:
-    """A client must not hide a write from the log by a header that is no text."""
+    """A client cannot hide a write from the audit log with header values that are not valid text."""
     body = b'{"metadata":{"name":"odd-headers"}}'
     head = f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\nContent-Length: {len(body)}\r\n"
     odd = b"User-Agent: a\xff\xfe\r\nAudit-ID: b\xed\xa0\x80\r\nConnection: close\r\n\r\n"

@@ -1,4 +1,4 @@
-"""A real kubectl against a real server: what people type every day."""
+"""The everyday kubectl commands, run by a real kubectl against a real server."""
 
 import json
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kubectl(server: ServerProcess, caches: Path, request: pytest.FixtureRequest) -> Iterator[Kubectl]:
-    """kubectl in a namespace of its own, which must really finish afterwards."""
+    """kubectl with its own namespace, whose deletion must complete after the test."""
     name = request.node.name.removeprefix("test_").replace("_", "-")[:50].rstrip("-")
     client = Kubectl(server.kubeconfig, name, caches)
     client("create", "namespace", name)
@@ -53,7 +53,7 @@ def kubectl(server: ServerProcess, caches: Path, request: pytest.FixtureRequest)
 
 
 def test_get_prints_tables_and_every_form(kubectl: Kubectl) -> None:
-    """Table, wide, yaml, json, name, jsonpath, selectors, all namespaces."""
+    """`get` prints table, wide, yaml, json, name and jsonpath, with selectors and for all namespaces."""
     kubectl("apply", "-f", "-", text=POD)
     header, row = kubectl("get", "pods").splitlines()
     assert header.split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
@@ -71,7 +71,7 @@ def test_get_prints_tables_and_every_form(kubectl: Kubectl) -> None:
 
 
 def test_get_watch_prints_changes_as_they_come(kubectl: Kubectl) -> None:
-    """`get -w` shows what is there, then each change."""
+    """`get -w` prints the existing object, then each change."""
     kubectl("apply", "-f", "-", text=CONFIG)
     watch = kubectl.start("get", "configmaps", "-w", "-o", "jsonpath={.metadata.name}:{.data.colour}{'\\n'}")
     assert watch.stdout is not None
@@ -85,7 +85,7 @@ def test_get_watch_prints_changes_as_they_come(kubectl: Kubectl) -> None:
 
 
 def test_describe_shows_the_object_and_its_events(kubectl: Kubectl) -> None:
-    """describe reads the pod and the events about it."""
+    """`describe`, `events` and `get events` all show the event about the pod."""
     kubectl("apply", "-f", "-", text=POD)
     pod = kubectl.json("get", "pod", "web")
     event = {
@@ -116,7 +116,7 @@ def test_describe_shows_the_object_and_its_events(kubectl: Kubectl) -> None:
 
 
 def test_apply_changes_prunes_fields_and_says_unchanged(kubectl: Kubectl) -> None:
-    """Client-side apply: created, configured, unchanged; a field left out of the file goes away."""
+    """Client-side apply reports created, configured or unchanged, and removes a field that the file no longer has."""
     assert "created" in kubectl("apply", "-f", "-", text=CONFIG)
     assert "unchanged" in kubectl("apply", "-f", "-", text=CONFIG)
     changed = CONFIG.replace(", size: small", "").replace("blue", "green")
@@ -130,7 +130,7 @@ def test_apply_changes_prunes_fields_and_says_unchanged(kubectl: Kubectl) -> Non
 
 
 def test_server_side_apply_owns_fields_and_conflicts(kubectl: Kubectl) -> None:
-    """Two managers, one field: the second is told of the first, or forces its way."""
+    """A second manager of the same field gets a conflict that names the first one, unless it forces the change."""
     apply = ("apply", "--server-side", "-f", "-")
     assert "serverside-applied" in kubectl(*apply, "--field-manager=one", text=CONFIG)
     other = CONFIG.replace("blue", "red")
@@ -142,14 +142,14 @@ def test_server_side_apply_owns_fields_and_conflicts(kubectl: Kubectl) -> None:
 
 
 def test_client_side_apply_moves_over_to_server_side(kubectl: Kubectl) -> None:
-    """What kubectl applied before becomes owned by the server-side manager, so a removed field goes."""
+    """Server-side apply takes over the fields of client-side apply, so a field removed from the file is removed."""
     kubectl("apply", "-f", "-", text=CONFIG)
     kubectl("apply", "--server-side", "-f", "-", text=CONFIG.replace(", size: small", ""))
     assert kubectl.json("get", "configmap", "settings")["data"] == {"colour": "blue"}
 
 
 def test_create_replace_label_annotate_and_patch(kubectl: Kubectl) -> None:
-    """The imperative commands."""
+    """The imperative commands work; a `replace` of an outdated object gets a conflict."""
     kubectl("create", "configmap", "c", "--from-literal=a=1")
     kubectl("create", "secret", "generic", "s", "--from-literal=password=hidden")
     assert "already exists" in kubectl.fails("create", "configmap", "c")
@@ -169,7 +169,7 @@ def test_create_replace_label_annotate_and_patch(kubectl: Kubectl) -> None:
 
 
 def test_deployment_scales_and_rollout_reports_its_status(kubectl: Kubectl) -> None:
-    """scale through the subresource; rollout status follows what a controller writes."""
+    """`scale` uses the subresource; `wait` and `rollout status` follow the status that a controller would write."""
     kubectl("apply", "-f", "-", text=DEPLOYMENT)
     assert "scaled" in kubectl("scale", "deployment/shop", "--replicas=3")
     assert kubectl.json("get", "deployment", "shop")["spec"]["replicas"] == 3
@@ -194,7 +194,7 @@ def test_deployment_scales_and_rollout_reports_its_status(kubectl: Kubectl) -> N
 
 
 def test_delete_by_selector_force_and_cascade(kubectl: Kubectl) -> None:
-    """Each way to delete."""
+    """`delete` works by selector, by force, and with foreground and orphan cascade."""
     kubectl("apply", "-f", "-", text=POD)
     kubectl("apply", "-f", "-", text=POD.replace("name: web,", "name: other,"))
     kubectl("delete", "pod", "other", "--force", "--grace-period=0")
@@ -211,8 +211,7 @@ def test_delete_by_selector_force_and_cascade(kubectl: Kubectl) -> None:
     assert "not found" in kubectl.fails("get", "deployment", "shop")
 
 
-def test_explain_and_api_resources_teach(kubectl: Kubectl) -> None:
-    """Field documentation from OpenAPI, kinds from discovery."""
+def test_explain_and_api_resources_read_openapi_and_discovery(kubectl: Kubectl) -> None:
     assert "List of containers belonging to the pod" in kubectl("explain", "pod.spec.containers")
     assert "replicas" in kubectl("explain", "deployment.spec", "--recursive")
     resources = kubectl("api-resources")
@@ -222,7 +221,7 @@ def test_explain_and_api_resources_teach(kubectl: Kubectl) -> None:
 
 
 def test_auth_can_i_and_impersonation(kubectl: Kubectl) -> None:
-    """The admin may; a stranger may not, until a role binding says so."""
+    """A user without rights gets them through a role binding."""
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
     stranger = ("--as=jane", "--as-group=system:authenticated")
     assert kubectl.run("auth", "can-i", "list", "pods", *stranger, code=1).stdout == "no\n"
@@ -235,7 +234,7 @@ def test_auth_can_i_and_impersonation(kubectl: Kubectl) -> None:
 
 
 def test_broken_manifests_are_explained(kubectl: Kubectl) -> None:
-    """Unknown fields, bad values and unknown kinds: the server's words, nothing stored."""
+    """Unknown fields, invalid values and unknown kinds give the server's error, and nothing is stored."""
     unknown = kubectl.fails("apply", "-f", "-", text=POD.replace("image:", "imagee:"))
     assert 'unknown field "spec.containers[0].imagee"' in unknown
     invalid = kubectl.fails("create", "-f", "-", text=POD.replace("name: c,", "name: C_,"))
@@ -278,7 +277,7 @@ spec: {}
 
 
 def test_custom_resources_are_served_like_any_other(kubectl: Kubectl) -> None:
-    """Defined, explained, created with defaults, listed with columns, scaled, refused when wrong, deleted with it."""
+    """They support explain, defaults, columns, scale, validation and apply, and are deleted with their CRD."""
     kubectl("apply", "-f", "-", text=CRD)
     kubectl("wait", "--for=condition=Established", "crd/gadgets.example.com", "--timeout=20s")
     kubectl("apply", "-f", "-", text=GADGET)

@@ -1,4 +1,4 @@
-"""Starting and stopping: what a person at a terminal sees."""
+"""Start and stop of `pykubelet apiserver`: files, exit codes, and error messages."""
 
 import json
 import os
@@ -19,13 +19,13 @@ from pykubelet_process import ADMIN_TOKEN, ServerProcess
 
 
 def start(*options: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command until it ends."""
+    """Run the command until it exits."""
     command = [sys.executable, "-m", "pykubelet", "apiserver", *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
 
 def test_server_writes_a_private_kubeconfig_that_works(tmp_path: Path) -> None:
-    """For its owner alone, and the same after a restart."""
+    """Only the owner may read it, and it stays the same after a restart."""
     server = ServerProcess(tmp_path).start()
     try:
         assert stat.S_IMODE(server.kubeconfig.stat().st_mode) == 0o600
@@ -42,8 +42,8 @@ def test_server_writes_a_private_kubeconfig_that_works(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_server_ends_watches_and_stops_with_code_0_when_told_to(tmp_path: Path, number: signal.Signals) -> None:
-    """A watch ends properly, not in the middle of a line; it does not keep the server."""
+def test_server_ends_watches_and_exits_with_code_0_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    """An open watch ends after a complete line and does not delay the exit."""
     server = ServerProcess(tmp_path).start()
     connection = HTTPSConnection("127.0.0.1", server.port, context=server.tls(), timeout=15)
     with closing(connection):
@@ -60,7 +60,7 @@ def test_server_ends_watches_and_stops_with_code_0_when_told_to(tmp_path: Path, 
 
 
 def test_server_answers_requests_under_way_before_it_stops(tmp_path: Path) -> None:
-    """A write whose body was still coming is answered."""
+    """A write whose body arrives after the stop signal is still answered."""
     server = ServerProcess(tmp_path).start()
     body = b'{"metadata":{"name":"last"}}'
     connection = HTTPSConnection("127.0.0.1", server.port, context=server.tls(), timeout=15)
@@ -78,7 +78,7 @@ def test_server_answers_requests_under_way_before_it_stops(tmp_path: Path) -> No
 
 
 def test_server_says_which_port_is_taken(tmp_path: Path) -> None:
-    """Exit code 1, one line, no traceback."""
+    """The exit code is 1, and stderr is one line without a traceback."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         done = start("--data-dir", str(tmp_path / "d"), "--port", str(port))
@@ -99,7 +99,7 @@ def test_server_says_which_port_is_taken(tmp_path: Path) -> None:
     ],
 )
 def test_server_says_what_is_wrong_when_it_cannot_start(tmp_path: Path, options: list[str], complaint: str) -> None:
-    """The place and the reason in one line; exit code 1."""
+    """One line names the place and the reason; the exit code is 1."""
     (tmp_path / "tokens").write_text("token,user,uid\nbad line\n")
     (tmp_path / "tokens").chmod(0o600)
     filled = [option.format(tmp=tmp_path) for option in options]
@@ -111,15 +111,14 @@ def test_server_says_what_is_wrong_when_it_cannot_start(tmp_path: Path, options:
 
 
 @pytest.mark.parametrize("options", [["--port", "70000"], ["--tls-cert", __file__], ["--nonsense"]])
-def test_server_exits_with_code_2_for_arguments_that_make_no_sense(options: list[str]) -> None:
-    """With the usage."""
+def test_server_exits_with_code_2_and_the_usage_for_invalid_arguments(options: list[str]) -> None:
     done = start(*options)
     assert done.returncode == 2
     assert "Usage:" in done.stderr
 
 
 def test_server_uses_the_certificate_it_is_given(tmp_path: Path) -> None:
-    """And tells its kubeconfig whom to trust."""
+    """The generated kubeconfig trusts this certificate."""
     for name in ("own", "given"):
         (tmp_path / name).mkdir()
     own = ServerProcess(tmp_path / "own").start()

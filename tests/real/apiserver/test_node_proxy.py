@@ -1,4 +1,4 @@
-"""Requests passed on to a node: real TLS sockets on both sides, plain answers, upgrades, refusals."""
+"""Requests proxied to a node over real TLS sockets: plain responses, upgrades, and errors."""
 
 import asyncio
 import ssl
@@ -24,7 +24,7 @@ CALL = ApiRequest(user=ANONYMOUS, verb="get", served=PODS, namespace="ns", name=
 
 
 class Objects:
-    """A pod on a node at a port."""
+    """A store with one pod on a node that listens at a port."""
 
     def __init__(self, port: int) -> None:
         pod = {
@@ -40,7 +40,7 @@ class Objects:
 
 
 async def node(request: web.Request) -> web.StreamResponse:
-    """A node: logs are what was asked, exec is a WebSocket that says things back, attach is refused, forward confused."""
+    """A fake node: logs echo the request, exec is an echoing WebSocket, attach gives 404, portForward no upgrade."""
     assert "Authorization" not in request.headers
     if request.path.startswith("/attach"):
         return web.Response(status=404, text="container not found")
@@ -62,7 +62,7 @@ async def node(request: web.Request) -> web.StreamResponse:
 
 
 async def refused_log(request: web.Request, code: int, *, in_chunks: bool) -> web.StreamResponse:
-    """Some words instead of a log."""
+    """Answer a log request with an error text, in chunks or as one long body."""
     if not in_chunks:
         return web.Response(status=code, text="no log: " + "x" * 60_000)
     response = web.StreamResponse(status=code)
@@ -74,7 +74,7 @@ async def refused_log(request: web.Request, code: int, *, in_chunks: bool) -> we
 
 @pytest.fixture
 async def front() -> AsyncIterator[tuple[str, ssl.SSLContext]]:
-    """The proxy behind a bare HTTP server, in front of a node."""
+    """A bare HTTP server with the proxy, in front of a fake node."""
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -105,7 +105,7 @@ async def front() -> AsyncIterator[tuple[str, ssl.SSLContext]]:
 async def test_answer_of_the_node_comes_through_without_the_callers_credentials(
     front: tuple[str, ssl.SSLContext],
 ) -> None:
-    """A log, twice: each connection ends with its answer."""
+    """The Authorization header does not reach the node; a second request works too."""
     url, trusting = front
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http:
         for lines in (5, 7):
@@ -115,7 +115,7 @@ async def test_answer_of_the_node_comes_through_without_the_callers_credentials(
 
 
 async def test_upgraded_connection_carries_bytes_both_ways(front: tuple[str, ssl.SSLContext]) -> None:
-    """A WebSocket through the proxy: the subprotocol is agreed with the node, messages of any size come back."""
+    """The node selects the WebSocket subprotocol, and messages of any size are echoed."""
     url, trusting = front
     async with (
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http,
@@ -140,7 +140,7 @@ async def test_upgraded_connection_carries_bytes_both_ways(front: tuple[str, ssl
 async def test_refused_log_is_a_status_with_the_nodes_words(
     front: tuple[str, ssl.SSLContext], code: int, *, in_chunks: bool, message: str
 ) -> None:
-    """However the node sends them, and no more of them than upstream would tell."""
+    """A chunked or plain error text becomes the message, truncated to upstream's limit."""
     url, trusting = front
     query = {"sinceSeconds": str(code), "tailLines": "1" if in_chunks else "2"}
     async with (
@@ -165,10 +165,10 @@ async def test_refused_log_is_a_status_with_the_nodes_words(
     ],
     ids=["not-asked", "refused", "confused"],
 )
-async def test_connection_that_does_not_change_its_protocol_says_why(
+async def test_failed_upgrade_reports_the_reason(
     front: tuple[str, ssl.SSLContext], path: str, headers: dict[str, str], code: int, words: str
 ) -> None:
-    """Nobody asked for it, the node refuses it (in its own words), or answers something else."""
+    """The client sent no upgrade, the node refuses it with its own message, or the node answers 200."""
     url, trusting = front
     async with (
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http,
@@ -179,7 +179,10 @@ async def test_connection_that_does_not_change_its_protocol_says_why(
 
 
 async def test_refused_upgrade_lets_no_second_request_through(front: tuple[str, ssl.SSLContext]) -> None:
-    """The node trusts the connection, so what follows a request that was refused must not reach it (CVE-2018-1002105)."""
+    """The node trusts the connection, so a request pipelined after a refused upgrade must not reach it.
+
+    This was CVE-2018-1002105.
+    """
     url, trusting = front
     reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=trusting)
     wanted = "Host: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
@@ -192,8 +195,8 @@ async def test_refused_upgrade_lets_no_second_request_through(front: tuple[str, 
     assert answer.endswith(b"\r\n\r\ncontainer not found")
 
 
-async def test_caller_that_goes_away_while_the_node_thinks_ends_the_request_there() -> None:
-    """A node may not answer before there is something to say; nobody waits for it then."""
+async def test_client_disconnect_cancels_the_request_to_a_silent_node() -> None:
+    """A node may take long to answer; its connection closes when the client disconnects."""
     authority = trustme.CA()
     serving, trusting = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
     authority.issue_cert("127.0.0.1").configure_cert(serving)
@@ -226,7 +229,7 @@ async def test_caller_that_goes_away_while_the_node_thinks_ends_the_request_ther
 
 @pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\r\n\r\n", b"x" * 70_000], ids=["none", "not-http", "endless"])
 async def test_node_that_does_not_speak_http_is_unreachable(answer: bytes) -> None:
-    """Whatever listens there, the caller gets a Status."""
+    """An empty, non-HTTP or endless response is reported as ServiceUnavailable."""
 
     def say(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
@@ -242,8 +245,8 @@ async def test_node_that_does_not_speak_http_is_unreachable(answer: bytes) -> No
     server.close()
 
 
-async def test_unreachable_and_untrusted_nodes_are_said_to_be_so() -> None:
-    """Nobody listens there, or somebody with another certificate: 503 with the reason, nothing sent."""
+async def test_unreachable_and_untrusted_nodes_are_reported() -> None:
+    """A closed port and a certificate of an unknown authority give an error with the reason."""
     authority = trustme.CA()
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(serving)
@@ -263,15 +266,15 @@ async def test_unreachable_and_untrusted_nodes_are_said_to_be_so() -> None:
     [("192.0.2.1\r\nX: y", 1), ("a" * 70, 1), ("nul\0", 1), ("127.0.0.1", 2**31 - 1)],
     ids=["lines", "long-label", "nul", "port"],
 )
-async def test_node_that_says_nonsense_of_itself_is_unreachable(host: str, port: int) -> None:
-    """Addresses and ports are what a node wrote into its status."""
+async def test_node_with_an_invalid_address_or_port_is_unreachable(host: str, port: int) -> None:
+    """Address and port come from the node's status and cannot be trusted."""
     proxy = NodeProxy(Objects(1).get, ssl.create_default_context())
     with pytest.raises(ServiceUnavailable, match="error trying to reach"):
         await proxy.open(ProxyTarget(host, port, "/"))
 
 
 def test_request_head_keeps_back_what_is_ours() -> None:
-    """Credentials, hop-by-hop headers and forged identities stay here."""
+    """Authorization, impersonation, forged identity and hop-by-hop headers do not reach the node."""
     headers = [
         ("Authorization", "Bearer x"),
         ("X-Remote-User", "root"),

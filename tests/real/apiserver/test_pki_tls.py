@@ -1,4 +1,4 @@
-"""Certificates at work: real TLS between a server and its clients."""
+"""Real TLS between a server and its clients with the server's certificates."""
 
 import asyncio
 import ssl
@@ -21,7 +21,7 @@ NOW = SystemClock().now()
 
 
 class Empty:
-    """A store with nothing in it, as far as tokens can tell."""
+    """An empty store for the service account tokens."""
 
     def get(self, key: StoreKey) -> StoreEntry | None:
         return None
@@ -33,7 +33,7 @@ def opened(folder: Path) -> Pki:
 
 @asynccontextmanager
 async def serving(context: ssl.SSLContext, pki: Pki) -> AsyncIterator[int]:
-    """A server that tells each client who it is."""
+    """A server that answers each client with its user name and groups."""
     clock = SystemClock()
     tokens = ServiceAccountTokens(pki.signing_key, Empty().get, clock=clock, ids=RandomIds())
     authenticator = Authenticator(tokens, clock=clock)
@@ -71,7 +71,7 @@ async def told(port: int, context: ssl.SSLContext, host: str = "localhost") -> s
 
 
 async def test_client_is_known_by_its_certificate(tmp_path: Path) -> None:
-    """With one by its names, without one as nobody; the server is trusted under each of its names."""
+    """A client without a certificate is anonymous; the server certificate is valid for all of its names."""
     pki = opened(tmp_path)
     authority = pki.authority.certificate_pem
     async with serving(server_context(pki), pki) as port:
@@ -84,8 +84,8 @@ async def test_client_is_known_by_its_certificate(tmp_path: Path) -> None:
             await told(port, nobody, "other.example")
 
 
-async def test_certificate_of_a_stranger_is_cut_off(tmp_path: Path) -> None:
-    """One that another authority issued, one that is over; and the stranger's server is not trusted."""
+async def test_certificate_of_another_authority_or_an_expired_one_is_refused(tmp_path: Path) -> None:
+    """The client does not trust a server of another authority either."""
     pki, other = opened(tmp_path), opened(tmp_path / "other")
     authority = pki.authority.certificate_pem
     over = issue_client(pki.authority, "alice", (), NOW - timedelta(days=400))
@@ -98,7 +98,7 @@ async def test_certificate_of_a_stranger_is_cut_off(tmp_path: Path) -> None:
 
 
 async def test_server_certificate_does_not_make_a_client(tmp_path: Path) -> None:
-    """Its purpose is another."""
+    """Its extended key usage allows only server authentication."""
     pki = opened(tmp_path)
     async with serving(server_context(pki), pki) as port:
         context = client_context(tmp_path, pki.authority.certificate_pem, pki.serving)
@@ -106,8 +106,8 @@ async def test_server_certificate_does_not_make_a_client(tmp_path: Path) -> None
             await told(port, context)
 
 
-async def test_clients_of_the_users_authority_are_let_in(tmp_path: Path) -> None:
-    """Besides those of the server's own."""
+async def test_clients_of_an_additional_authority_are_accepted(tmp_path: Path) -> None:
+    """Clients of the server's own authority are accepted as well."""
     pki, other = opened(tmp_path), opened(tmp_path / "other")
     context = server_context(pki, TlsFiles(client_authority=tmp_path / "other/pki/ca.crt"))
     async with serving(context, pki) as port:
@@ -117,7 +117,7 @@ async def test_clients_of_the_users_authority_are_let_in(tmp_path: Path) -> None
 
 
 async def test_renewed_certificate_is_served_to_new_connections(tmp_path: Path) -> None:
-    """Without a new context, and for clients that trust the same authority."""
+    """The server keeps its TLS context, and clients keep trusting the same authority."""
     pki = opened(tmp_path)
     context = server_context(pki)
     async with serving(context, pki) as port:

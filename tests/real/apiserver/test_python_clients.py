@@ -1,4 +1,4 @@
-"""Clients people write programs with: the official one, lightkube, and an operator on kopf."""
+"""Client libraries against a real server: the official Python client, lightkube, and a kopf operator."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def run(script: str, server: ServerProcess) -> Any:
 
 
 def until(look: Callable[[], bool]) -> None:
-    """Looks until it is so; each look is a kubectl and takes its time."""
+    """Repeat a check until it holds; each check runs kubectl, which takes its time."""
     for _ in range(100):
         if look():
             return
@@ -32,10 +32,10 @@ def until(look: Callable[[], bool]) -> None:
 
 
 def test_official_client_lives_through_a_whole_scenario(server: ServerProcess) -> None:
-    """Create, watch, patch, delete, scale, a custom kind."""
+    """It creates, watches, patches, deletes and scales, and uses a custom kind."""
     assert run("official_client.py", server) == {
         "phase": "Pending",
-        "events": ["ADDED", "MODIFIED", "MODIFIED", "DELETED"],  # a deletion is marked, then done
+        "events": ["ADDED", "MODIFIED", "MODIFIED", "DELETED"],  # setting the deletion timestamp is an event of its own
         "scaled": 4,
         "missing": 404,
         "size": 3,
@@ -44,9 +44,9 @@ def test_official_client_lives_through_a_whole_scenario(server: ServerProcess) -
 
 
 def test_lightkube_lives_through_a_whole_scenario(server: ServerProcess) -> None:
-    """Create, server-side apply, watch, delete, the custom kind made above."""
+    """It creates, applies, watches and deletes; the custom kind comes from the test above."""
     assert run("lightkube_client.py", server) == {
-        "events": ["ADDED", "MODIFIED", "MODIFIED", "DELETED"],  # a deletion is marked, then done
+        "events": ["ADDED", "MODIFIED", "MODIFIED", "DELETED"],  # setting the deletion timestamp is an event of its own
         "data": {"a": "1", "b": "2"},
         "missing": 404,
         "size": 9,
@@ -55,7 +55,7 @@ def test_lightkube_lives_through_a_whole_scenario(server: ServerProcess) -> None
 
 
 def test_kopf_operator_follows_custom_resources(server: ServerProcess, tmp_path: Path) -> None:
-    """It sees a Tool come, change and go; its finalizer holds the Tool until it is done."""
+    """It handles creation, update and deletion of a Tool; its finalizer holds the deletion until it has cleaned up."""
     environment = {**os.environ, "KUBECONFIG": str(server.kubeconfig)}
     command = [str(Path(sys.executable).with_name("kopf")), "run", str(CLIENTS / "kopf_operator.py"), "-n", "operated"]
     kubectl = Kubectl(server.kubeconfig, "operated", tmp_path)

@@ -1,4 +1,4 @@
-"""Clients that ask for much and take none of it."""
+"""Clients that request large responses and do not read them."""
 
 import asyncio
 import ssl
@@ -25,7 +25,7 @@ def request(method: str, target: str, body: bytes = b"") -> bytes:
 async def test_reader_that_takes_nothing_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    """What it holds is given back; another one gets all."""
+    """A client that does not read its list or watch of 18 MB is disconnected."""
     monkeypatch.setattr(limits, "STALLED_SECONDS", 0.3)
     tokens = tmp_path / "tokens"
     tokens.write_text('t,admin,1,"system:masters"\n')

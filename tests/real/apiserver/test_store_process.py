@@ -1,4 +1,4 @@
-"""The store as the processes of a machine meet it: killed at any moment, opened twice, on a full disk."""
+"""The store across processes: killed at any moment, opened twice, and on a full disk."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ TESTS = Path(__file__).parents[2] / "support"
 
 
 class Child:
-    """A process of `store_child.py`, and what it has told so far."""
+    """A process of `store_child.py` and the lines it prints."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -32,12 +32,12 @@ class Child:
         return facts
 
     async def lines(self) -> list[list[Any]]:
-        """All that is left, once the process has ended."""
+        """Wait for the process to end and return its remaining lines."""
         output, _ = await self.process.communicate()
         return [json.loads(line) for line in output.splitlines()]
 
     async def killed_after(self, answers: int) -> list[list[Any]]:
-        """What it told until it had answered so often, and until the kill met it."""
+        """Kill the process after this many answers and return all of its lines."""
         told = [await self.line() for _ in range(answers)]
         self.process.kill()
         return told + await self.lines()
@@ -64,7 +64,7 @@ async def child(work: str, path: Path) -> AsyncIterator[Child]:
 
 
 class Recorder:
-    """Follows a store from kill to kill, by watch alone, and knows what was promised."""
+    """Follows a store across kills with a watch and checks the promises of the store."""
 
     def __init__(self) -> None:
         self.revision = 1
@@ -88,7 +88,7 @@ class Recorder:
     def require_promises(
         self, lines: list[list[Any]], changes: list[tuple[int, str, Any]], present: dict[str, Any]
     ) -> None:
-        """What was answered or seen is in the log; what was answered last is there, or what was asked for after it."""
+        """Every answered or seen write is in the log; each object has its last answered state or a later one."""
         log = set(changes)
         last: dict[str, Any] = {}
         for kind, revision, collection, name, value in lines:
@@ -102,7 +102,7 @@ class Recorder:
 
 
 def is_later(found: str | None, answered: str | None) -> bool:
-    """Whether the object may be a later, unanswered write's: of a later turn of the same writer, or its removal."""
+    """Whether the object has the state of a later, unanswered write or deletion by the same writer."""
     if found is None:
         return answered is not None and int(answered.split("-")[1]) % 3 == 2
     return answered is None or int(found.split("-")[1]) > int(answered.split("-")[1])
@@ -110,7 +110,7 @@ def is_later(found: str | None, answered: str | None) -> bool:
 
 @pytest.mark.timeout(180)
 async def test_killed_store_has_every_answered_write_and_watches_resume(tmp_path: Path) -> None:
-    """Killed again and again, at other moments each time: ordered, unique, nothing lost, nothing seen taken back."""
+    """After each of 50 kills, revisions are ordered and unique, and no answered or seen write is lost."""
     path, recorder, answered = tmp_path / "state.db", Recorder(), 0
     for kill in range(KILLS):
         async with child("write", path) as writer:
@@ -123,7 +123,7 @@ async def test_killed_store_has_every_answered_write_and_watches_resume(tmp_path
 
 
 async def test_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> None:
-    """Also if the first one ends badly; nothing is left behind to clean up by hand."""
+    """A killed first process leaves no lock that has to be removed by hand."""
     path = tmp_path / "state.db"
     async with child("hold", path) as holder:
         assert (await holder.line())[0] == "ready"
@@ -136,7 +136,7 @@ async def test_second_process_is_refused_until_the_first_ends(tmp_path: Path) ->
 
 
 async def test_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
-    """The system's own limit on a file's size stands for the disk."""
+    """A limit on the file size (RLIMIT_FSIZE) simulates the full disk."""
     path = tmp_path / "state.db"
     async with child("full", path) as writer:
         lines = await writer.lines()

@@ -1,4 +1,4 @@
-"""What a watcher is promised, held while the server is killed again and again under load."""
+"""The guarantees of a watch hold while the server is killed repeatedly under load."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 
 class Recorder:
-    """Follows the collection as a client should: list, watch, resume; writes down what it sees."""
+    """Follows the collection like a client (list, watch, resume) and records what it receives."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
         self.http, self.url = http, url
@@ -68,7 +68,7 @@ class Recorder:
 
 
 class Writer:
-    """Counts up in one config map, deleting it now and then; knows what was answered."""
+    """Counts up in one config map, deletes it now and then, and remembers what the server answered."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str, name: str) -> None:
         self.http, self.url, self.name = http, url, name
@@ -106,7 +106,7 @@ class Writer:
 
 @pytest.mark.timeout(300)
 async def test_watch_is_ordered_unique_complete_and_resumable_through_fifty_kills(tmp_path: Path) -> None:
-    """No answered write is lost, no event is lost, repeated or out of order, and no client has to list again."""
+    """No answered write is lost; no event is lost, repeated or out of order; the client never has to relist."""
     server = ServerProcess(tmp_path)
     await asyncio.to_thread(server.start)
     connector = aiohttp.TCPConnector(ssl=server.tls(), force_close=True)

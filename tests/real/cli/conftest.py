@@ -1,4 +1,4 @@
-"""A cluster with simulated containers and something of every kind, for all tests of a module."""
+"""One cluster per test module, with simulated containers and objects of every kind."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def kubeconfig(folder: Path) -> Path:
-    """Where it is once the cluster runs."""
+    """The path of the kubeconfig, which exists once the cluster runs."""
     return folder / "data/admin.kubeconfig"
 
 

@@ -1,4 +1,4 @@
-"""`pykubelet apply` and `delete` against a real server: what they do, what they say, how they end."""
+"""`pykubelet apply` and `delete` against a real server: effects, output and exit codes."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ metadata: {name: first}
 
 
 def test_apply_creates_configures_and_leaves_alone(sides: Sides, tmp_path: Path) -> None:
-    """And says which; a dry run changes nothing."""
+    """A dry run changes nothing; the field manager is `pykubelet`."""
     file = tmp_path / "map.yaml"
     file.write_text(MAP.format(name="applied", value="1"))
     apply = ("apply", "-f", str(file))
@@ -62,7 +62,7 @@ def test_apply_creates_configures_and_leaves_alone(sides: Sides, tmp_path: Path)
 
 
 def test_apply_takes_folders_and_standard_input(sides: Sides, tmp_path: Path) -> None:
-    """Folders in folders only if told to; a folder without manifests is a mistake."""
+    """Subfolders are read only with -R; a missing path is an error."""
     (tmp_path / "deep").mkdir()
     (tmp_path / "a.yaml").write_text(MAP.format(name="of-a-folder", value="1"))
     (tmp_path / "deep" / "b.json").write_text(
@@ -77,8 +77,8 @@ def test_apply_takes_folders_and_standard_input(sides: Sides, tmp_path: Path) ->
     assert "No such file" in sides.pykubelet.fails("apply", "-f", str(tmp_path / "none"))
 
 
-def test_documents_go_on_after_one_that_is_wrong(sides: Sides, tmp_path: Path) -> None:
-    """Each mistake with file, line and field, whether it was found here or by the server; the exit code is 1."""
+def test_apply_continues_after_an_invalid_document(sides: Sides, tmp_path: Path) -> None:
+    """Each error, found locally or by the server, has file, line and field; the exit code is 1."""
     file = tmp_path / "all.yaml"
     good = MAP.format(name="good", value="1")
     misspelt = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: misspelt}\ndota: {a: b}\n"
@@ -101,7 +101,7 @@ def test_documents_go_on_after_one_that_is_wrong(sides: Sides, tmp_path: Path) -
 
 
 def test_conflict_names_the_owner_of_a_field_and_can_be_forced(sides: Sides, tmp_path: Path) -> None:
-    """With its line."""
+    """The error has the file, line and field, and suggests --force-conflicts."""
     sides.kubectl("apply", "--server-side", "--field-manager=somebody", "-f", "-", text=SET)
     file = tmp_path / "set.yaml"
     file.write_text(SET.replace("web:1", "web:2"))
@@ -113,19 +113,19 @@ def test_conflict_names_the_owner_of_a_field_and_can_be_forced(sides: Sides, tmp
 
 
 def test_kind_and_its_objects_can_be_in_one_file(sides: Sides) -> None:
-    """A kind is served a moment after its definition was taken."""
+    """`apply` waits for the new kind to be served."""
     said = sides.pykubelet("apply", "-f", "-", text=KIND)
     assert (
         said
         == "customresourcedefinition.apiextensions.k8s.io/things.example.com created\nthing.example.com/first created\n"
     )
     assert sides.pykubelet("get", "things", "-o", "name") == "thing.example.com/first\n"
-    # With the definition goes what it defines, so the rest of the file may be gone already.
+    # Deleting the CRD deletes its objects, so the rest of the file may be gone already.
     assert "things.example.com" in sides.pykubelet("delete", "-f", "-", "--ignore-not-found", text=KIND)
 
 
 def test_delete_ends_objects_by_name_and_waits(sides: Sides) -> None:
-    """When it returns they are gone."""
+    """A deleted object is gone when the command returns; --ignore-not-found accepts a missing one."""
     sides.kubectl("create", "configmap", "one")
     sides.kubectl("create", "configmap", "two")
     said = sides.pykubelet("delete", "cm/one", "configmap/two")
@@ -136,7 +136,7 @@ def test_delete_ends_objects_by_name_and_waits(sides: Sides) -> None:
 
 
 def test_delete_ends_objects_by_labels(sides: Sides) -> None:
-    """Only those, and a dry run none."""
+    """Other objects stay, and a dry run deletes none."""
     for name, colour in (("red-1", "red"), ("red-2", "red"), ("blue-1", "blue")):
         sides.kubectl("create", "configmap", name)
         sides.kubectl("label", "configmap", name, f"colour={colour}")
@@ -148,8 +148,8 @@ def test_delete_ends_objects_by_labels(sides: Sides) -> None:
     assert sides.pykubelet("delete", "cm", "--all", "-l", "colour", "-o", "name") == "configmap/blue-1\n"
 
 
-def test_delete_waits_no_longer_than_it_is_told(sides: Sides) -> None:
-    """An object that does not go is told, with exit code 1; without waiting it is none of our business."""
+def test_delete_waits_until_its_timeout(sides: Sides) -> None:
+    """An object held by a finalizer gives an error at the timeout; --no-wait returns at once."""
     held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
     sides.kubectl("create", "-f", "-", text=json.dumps(held))
     assert 'configmap "held" deleted' in sides.pykubelet("delete", "cm", "held", "--no-wait")
@@ -163,7 +163,7 @@ def test_delete_waits_no_longer_than_it_is_told(sides: Sides) -> None:
 
 
 def test_delete_with_force_warns(sides: Sides) -> None:
-    """A pod that is gone from the API may still run."""
+    """The warning is that the container may still be running."""
     pod = {"metadata": {"name": "forced"}, "spec": {"containers": [{"name": "main", "image": "example/web:1"}]}}
     sides.kubectl("create", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "Pod", **pod}))
     done = sides.pykubelet.run("delete", "pod", "forced", "--force")
@@ -174,13 +174,13 @@ def test_delete_with_force_warns(sides: Sides) -> None:
 @pytest.mark.parametrize(
     "words", [(), ("cm",), ("cm", "a", "--all"), ("cm", "a", "-f", "x.yaml"), ("cm", "a", "--cascade=maybe")]
 )
-def test_delete_of_nobody_knows_what_is_a_mistake_of_usage(sides: Sides, words: tuple[str, ...]) -> None:
-    """Exit code 2, and nothing is deleted."""
+def test_delete_with_missing_or_conflicting_arguments_is_a_usage_error(sides: Sides, words: tuple[str, ...]) -> None:
+    """The exit code is 2."""
     assert "Error: " in sides.pykubelet.fails("delete", *words, code=2)
 
 
-def test_deployment_goes_with_its_pods_or_without(sides: Sides) -> None:
-    """As --cascade says."""
+def test_delete_cascade_decides_what_happens_to_dependents(sides: Sides) -> None:
+    """`orphan` keeps the ReplicaSet, `foreground` deletes the pods first."""
     text = SET.replace("contested", "owner").replace("replicas: 0", "replicas: 1")
     sides.pykubelet("apply", "-f", "-", text=text)
     sides.kubectl("rollout", "status", "--timeout=30s", "deployment/owner")
@@ -191,7 +191,7 @@ def test_deployment_goes_with_its_pods_or_without(sides: Sides) -> None:
 
 
 def test_delete_shows_a_person_what_it_waits_for(sides: Sides) -> None:
-    """On a terminal, in a line that is gone in the end."""
+    """A terminal shows the remaining objects in a line that is erased at the end."""
     held = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slow", "finalizers": ["example.com/hold"]}}
     sides.kubectl("create", "-f", "-", text=json.dumps(held))
     with sides.pykubelet.terminal("delete", "cm", "slow") as screen:

@@ -1,4 +1,4 @@
-"""What a shell offers at the Tab key, from a real server."""
+"""Shell completion with names from a real server."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def offered(kubeconfig: str, *words: str) -> list[str]:
-    """As bash asks for it: the words so far, the last one being typed."""
+    """The completions for these words, requested as bash does; the last word is incomplete."""
     line = " ".join(["pykubelet", *words])
     environment = {
         **os.environ,
@@ -31,7 +31,7 @@ def offered(kubeconfig: str, *words: str) -> list[str]:
 
 
 def test_kinds_names_and_namespaces_are_offered(sides: Sides, kubeconfig: Path) -> None:
-    """Custom resources, too."""
+    """Kinds of custom resources are completed too."""
     assert offered(str(kubeconfig), "get", "widg") == ["widgets"]
     assert offered(str(kubeconfig), "get", "svc", "ou") == ["outside"]
     assert offered(str(kubeconfig), "describe", "cm/wor") == ["cm/word", "cm/words"]
@@ -39,6 +39,6 @@ def test_kinds_names_and_namespaces_are_offered(sides: Sides, kubeconfig: Path) 
     assert offered(str(kubeconfig), "get", "pods", "-n", "kube-p") == ["kube-public"]
 
 
-def test_nothing_is_said_without_a_server(tmp_path: Path) -> None:
-    """Not even that there is none."""
+def test_completion_offers_nothing_without_a_server(tmp_path: Path) -> None:
+    """No error is printed."""
     assert offered(str(tmp_path / "none"), "get", "po") == []

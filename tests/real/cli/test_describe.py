@@ -1,9 +1,10 @@
-"""`pykubelet describe` beside `kubectl describe`: the same lines, ages apart.
+"""`pykubelet describe` prints the same lines as `kubectl describe`, except for ages.
 
-Where they differ on purpose, which is not compared here: of a secret only sizes are told; a variable with the value of a label
-shows it; sources of a projected volume say `Optional: false` as newer kubectls do; there is no blank line behind objects
-that were found by the beginning of their name; kinds without a form of their own here (as service accounts) have the plain
-form that kubectl has for custom resources; the keys of config maps and secrets are sorted, which kubectl leaves to chance.
+These intended differences are not compared here. Secrets show only the sizes of their values. A variable that takes
+its value from a label shows that value. Sources of a projected volume show `Optional: false`, as newer versions of
+kubectl do. Objects found by a name prefix are not followed by a blank line. Kinds without a describer of their own,
+such as service accounts, use the generic form that kubectl uses for custom resources. Keys of config maps and secrets
+are sorted; kubectl prints them in random order.
 """
 
 import re
@@ -37,12 +38,11 @@ pytestmark = pytest.mark.timeout(120)
     ],
 )
 def test_describe_prints_what_kubectl_prints(sides: Sides, words: str) -> None:
-    """Line by line."""
     assert sides.difference("describe", *words.split()) == ""
 
 
 def test_describe_of_a_node_prints_what_kubectl_prints(sides: Sides) -> None:
-    """But for times, which a node tells anew every few seconds."""
+    """Times are not compared, since a node reports new ones every few seconds."""
 
     def still(text: str) -> str:
         return re.sub(r"\d\d:\d\d:\d\d", "TIME", timeless(text))
@@ -52,13 +52,12 @@ def test_describe_of_a_node_prints_what_kubectl_prints(sides: Sides) -> None:
 
 
 def test_describe_finds_objects_by_the_beginning_of_their_name(sides: Sides) -> None:
-    """If none has that name; nothing at all is told as kubectl does."""
+    """It tries a prefix when no object has that exact name; no match gives kubectl's error."""
     found = re.findall(r"^Name: +(\S+)$", sides.pykubelet("describe", "pod", "web"), re.MULTILINE)
     assert len(found) == 2
     assert all(name.startswith("web-") for name in found)
     assert sides.difference("describe", "pod", "nobody", code=1) == ""
 
 
-def test_describe_of_a_kind_without_pods_is_told(sides: Sides) -> None:
-    """Of a namespace where there are none, on standard error."""
+def test_describe_in_an_empty_namespace_reports_no_resources(sides: Sides) -> None:
     assert sides.difference("describe", "pods", "-n", "kube-public") == ""

@@ -1,4 +1,4 @@
-"""`pykubelet get` beside `kubectl get`: the same objects, the same output to the letter, ages apart."""
+"""`pykubelet get` prints exactly what `kubectl get` prints, except for ages."""
 
 import json
 
@@ -34,10 +34,10 @@ FORMS = ((), ("-o", "wide"), ("-o", "name"), ("-o", "json"), ("-o", "yaml"))
 
 @pytest.mark.parametrize("words", WORDS)
 def test_get_prints_what_kubectl_prints(sides: Sides, words: str) -> None:
-    """As a table, wide, names, JSON and YAML."""
+    """The formats are table, wide, name, JSON and YAML."""
     for form in FORMS:
         if "--show-labels" in words and form not in ((), ("-o", "wide")):
-            continue  # kubectl refuses labels beside objects; here they are just not shown
+            continue  # kubectl refuses labels with these formats; ours ignores the flag
         assert sides.difference("get", *words.split(), *form) == ""
 
 
@@ -55,31 +55,30 @@ def test_get_prints_what_kubectl_prints(sides: Sides, words: str) -> None:
     ],
 )
 def test_get_of_nothing_says_what_kubectl_says(sides: Sides, words: str, code: int) -> None:
-    """On standard error, with the same exit code."""
+    """Standard error and the exit code are the same too."""
     assert sides.difference("get", *words.split(), code=code) == ""
 
 
-def test_unknown_type_is_told(sides: Sides) -> None:
-    """In kubectl's words, with exit code 1."""
+def test_unknown_type_gives_the_error_of_kubectl(sides: Sides) -> None:
+    """The exit code is 1."""
     assert sides.pykubelet.fails("get", "nothing") == sides.kubectl.fails("get", "nothing")
 
 
 @pytest.mark.parametrize(
     "words", [("pods", "pod/a"), ("pod/a", "-A"), ("pods", "a", "-l", "b=c"), ("pods,svc", "-w"), ("pods", "-o", "xml")]
 )
-def test_words_that_make_no_sense_are_a_mistake_of_usage(sides: Sides, words: tuple[str, ...]) -> None:
-    """Exit code 2."""
+def test_invalid_arguments_are_a_usage_error(sides: Sides, words: tuple[str, ...]) -> None:
+    """The exit code is 2."""
     assert "Error: " in sides.pykubelet.fails("get", *words, code=2)
 
 
-def test_managed_fields_are_shown_if_asked_for(sides: Sides) -> None:
-    """As kubectl does."""
+def test_managed_fields_are_shown_with_the_flag(sides: Sides) -> None:
     assert sides.difference("get", "cm", "words", "-o=json", "--show-managed-fields") == ""
 
 
 @pytest.mark.parametrize("form", [(), ("-o", "name"), ("-o", "json")], ids=str)
-def test_watch_shows_what_is_there_and_what_comes(sides: Sides, form: tuple[str, ...]) -> None:
-    """The second state is a line below the first."""
+def test_watch_prints_the_current_object_and_each_change(sides: Sides, form: tuple[str, ...]) -> None:
+    """The table shows each later state in a line of its own."""
     name = f"watched-{''.join(form).strip('-') or 'table'}"
     sides.kubectl("create", "configmap", name, "--from-literal=a=1")
     with sides.pykubelet.start("get", "cm", name, "-w", *form) as watch:
@@ -96,6 +95,6 @@ def test_watch_shows_what_is_there_and_what_comes(sides: Sides, form: tuple[str,
         assert again.split()[:2] == [name, "2"]
 
 
-def test_server_that_does_not_answer_is_told(sides: Sides, tmp_path: object) -> None:
-    """And a kubeconfig that is not there."""
+def test_missing_kubeconfig_is_reported(sides: Sides, tmp_path: object) -> None:
+    """The exit code is 2."""
     assert "kubeconfig" in sides.pykubelet.fails("get", "pods", "--kubeconfig", f"{tmp_path}/none", code=2)

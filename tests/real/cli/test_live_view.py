@@ -1,4 +1,4 @@
-"""`pykubelet up` on a terminal: the pods are drawn in place as they change."""
+"""`pykubelet up` on a terminal redraws its table of pods in place."""
 
 import os
 import signal
@@ -30,8 +30,8 @@ def screen(tmp_path: Path) -> Iterator[Terminal]:
         yield made
 
 
-def test_up_shows_where_it_is_and_its_pods_as_they_change(screen: Terminal, tmp_path: Path) -> None:
-    """The line to copy, a table, drawn again in place, wider or narrower with the window; Ctrl-C ends it well."""
+def test_up_prints_its_address_and_redraws_its_pods(screen: Terminal, tmp_path: Path) -> None:
+    """The table adapts to the width of the window; Ctrl-C ends the program with code 0."""
     screen.until("ready https://127.0.0.1:")
     screen.until(f"export KUBECONFIG={tmp_path}/data/admin.kubeconfig")
     screen.until("NAMESPACE")
@@ -39,7 +39,7 @@ def test_up_shows_where_it_is_and_its_pods_as_they_change(screen: Terminal, tmp_
     screen.until("Running")
     kubectl = Kubectl(tmp_path / "data/admin.kubeconfig", "default", tmp_path / "cache")
     kubectl("run", "second", "--image=example/web:1")
-    # The cursor goes up, what is below is erased and drawn anew.
+    # The cursor moves up, and the table is erased and redrawn.
     screen.until("\x1b[J")
     screen.until("second")
     screen.resize(33, 30)
@@ -50,7 +50,7 @@ def test_up_shows_where_it_is_and_its_pods_as_they_change(screen: Terminal, tmp_
 
 
 def test_up_with_details_prints_plain_lines(tmp_path: Path) -> None:
-    """No table between the logs of somebody who wants to read them."""
+    """With -v there is no table among the log lines."""
     options = ("--data-dir", str(tmp_path / "data"), "--port", "0", "--runtime", "sim", "--node-name", "node-1")
     with Pykubelet(tmp_path / "none").terminal("up", "-v", *options) as screen:
         before = screen.until("ready https://127.0.0.1:")

@@ -1,4 +1,4 @@
-"""logs, exec and port-forward of `pykubelet` with containers that are processes."""
+"""`pykubelet logs`, `exec` and `port-forward` with containers that are processes."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ import pytest
 from cli_lab import Pykubelet
 from process_cluster import ProcessCluster, WebPod, free_port, pod, process_cluster, serve_file, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 LABELS = {"app": "shop"}
 TALK = "echo one; echo two; echo three; exec sleep 1000"
@@ -33,7 +33,7 @@ def pykubelet(cluster: ProcessCluster) -> Pykubelet:
 
 @pytest.fixture(scope="module")
 def shop(cluster: ProcessCluster) -> str:
-    """A pod of two containers that talk."""
+    """A pod of two containers that print lines, and a service for it."""
     cluster.run(pod("shop", shell(TALK, env=[{"name": "WORD", "value": "hello"}]), shell(TALK, "side"), labels=LABELS))
     ports = [{"port": 80, "targetPort": 18080}]
     service = {"metadata": {"name": "shop"}, "spec": {"selector": LABELS, "ports": ports}}
@@ -48,7 +48,7 @@ def web(cluster: ProcessCluster, tmp_path_factory: pytest.TempPathFactory) -> We
 
 
 def test_logs_are_those_of_kubectl(cluster: ProcessCluster, pykubelet: Pykubelet, shop: str) -> None:
-    """Of a container, the last lines, all containers, with where they come from."""
+    """The output matches for one or all containers, limits, prefixes, timestamps and selectors."""
     for words in (
         ("logs", shop),
         ("logs", shop, "-c", "side"),
@@ -60,14 +60,14 @@ def test_logs_are_those_of_kubectl(cluster: ProcessCluster, pykubelet: Pykubelet
         ("logs", shop, "-c", "main", "--timestamps"),
     ):
         theirs, ours = cluster.kubectl.run(*words), pykubelet.run(*words)
-        # kubectl leaves the order of containers to chance.
+        # kubectl prints the containers in random order.
         in_order = sorted if "--all-containers" in words else list
         assert in_order(ours.stdout.splitlines()) == in_order(theirs.stdout.splitlines())
         assert ours.stderr == theirs.stderr
 
 
-def test_logs_of_what_is_not_there_are_refused(pykubelet: Pykubelet, shop: str) -> None:
-    """A pod, a container, a run before, an owner of pods."""
+def test_logs_report_a_missing_pod_container_or_previous_run(pykubelet: Pykubelet, shop: str) -> None:
+    """A namespace has no pods to select, and conflicting options are a usage error."""
     assert pykubelet.fails("logs", "nobody") == 'Error from server (NotFound): pods "nobody" not found\n'
     assert "container nobody is not valid for pod shop" in pykubelet.fails("logs", shop, "-c", "nobody")
     assert "previous terminated container" in pykubelet.fails("logs", shop, "-c", "main", "-p")
@@ -77,7 +77,7 @@ def test_logs_of_what_is_not_there_are_refused(pykubelet: Pykubelet, shop: str) 
 
 
 def test_logs_are_followed_to_the_end_of_the_container(cluster: ProcessCluster, pykubelet: Pykubelet) -> None:
-    """Lines come as they are written; two containers at once do not mix theirs."""
+    """Lines arrive as they are written, and lines of two containers do not mix."""
     script = "echo begin; while ! test -e $PWD/go; do sleep 0.1; done; echo end"
     gate = cluster.server.data.parent / "gate"
     gate.mkdir()
@@ -93,30 +93,29 @@ def test_logs_are_followed_to_the_end_of_the_container(cluster: ProcessCluster, 
 
 
 @pytest.mark.parametrize("code", [0, 3, 137])
-def test_exec_ends_as_its_command_did(pykubelet: Pykubelet, shop: str, code: int) -> None:
-    """Both outputs, the container's environment, and the exit code."""
+def test_exec_returns_output_and_exit_code_of_its_command(pykubelet: Pykubelet, shop: str, code: int) -> None:
+    """The command has the container's environment, and stdout and stderr stay separate."""
     script = f"echo $WORD; echo error >&2; exit {code}"
     done = pykubelet.run("exec", shop, "-c", "main", "--", "sh", "-c", script, code=code)
     assert done.stdout == "hello\n"
     assert done.stderr == "error\n" + (f"command terminated with exit code {code}\n" if code else "")
 
 
-def test_exec_passes_on_what_it_is_given(pykubelet: Pykubelet, shop: str) -> None:
-    """All of it and its end; from a pipe, and without one."""
+def test_exec_passes_stdin_to_the_command(pykubelet: Pykubelet, shop: str) -> None:
+    """All of it arrives, and then EOF; without -i the command reads EOF at once."""
     given = "".join(f"line {number}\n" for number in range(30_000))
     assert pykubelet("exec", "-i", shop, "-q", "--", "cat", text=given) == given
     assert pykubelet("exec", f"svc/{shop}", "-q", "--", "cat") == ""
 
 
-def test_exec_without_a_terminal_says_so(pykubelet: Pykubelet, shop: str) -> None:
-    """And goes on without one."""
+def test_exec_with_a_tty_option_but_no_terminal_warns_and_goes_on(pykubelet: Pykubelet, shop: str) -> None:
     done = pykubelet.run("exec", "-it", shop, "-q", "--", "tty", text="x", code=1)
     assert done.stdout == "not a tty\n"
     assert done.stderr.startswith("Unable to use a TTY")
 
 
-def test_exec_of_what_cannot_be_run_is_refused(cluster: ProcessCluster, pykubelet: Pykubelet, shop: str) -> None:
-    """A program, a container or a pod that is not there, a pod that has ended, no command."""
+def test_exec_reports_what_cannot_be_run(cluster: ProcessCluster, pykubelet: Pykubelet, shop: str) -> None:
+    """The program, container or pod does not exist, the pod has ended, or no command was given."""
     assert "no-such-program" in pykubelet.fails("exec", shop, "--", "no-such-program")
     refused = pykubelet.fails("exec", shop, "-c", "nobody", "--", "true")
     assert refused == "Error from server (BadRequest): container nobody is not valid for pod shop\n"
@@ -126,11 +125,11 @@ def test_exec_of_what_cannot_be_run_is_refused(cluster: ProcessCluster, pykubele
     assert "current phase is Succeeded" in pykubelet.fails("exec", "ended", "--", "true")
 
 
-def test_exec_in_a_terminal_is_a_shell_as_people_use_it(pykubelet: Pykubelet, shop: str) -> None:
-    """It has the size of theirs, also when that changes, passes on Ctrl-C, and ends with the code of the shell."""
+def test_exec_with_a_tty_is_an_interactive_shell(pykubelet: Pykubelet, shop: str) -> None:
+    """It follows the size of the terminal, passes on Ctrl-C, and returns the exit code of the shell."""
     with pykubelet.terminal("exec", "-it", shop, "-c", "main", "--", "env", "PS1=ready> ", "sh") as screen:
         screen.until("ready> ")
-        # The size comes beside the rest, and may be late.
+        # The size is sent on a channel of its own and may arrive late.
         screen.type("until stty size | grep -q 33; do sleep 0.02; done; stty size; tty\r")
         screen.until("33 77\r\n")
         screen.until("/dev/pts/")
@@ -150,7 +149,7 @@ def test_exec_in_a_terminal_is_a_shell_as_people_use_it(pykubelet: Pykubelet, sh
 
 
 def test_terminal_is_as_it_was_after_the_end(pykubelet: Pykubelet, shop: str) -> None:
-    """Also if somebody ends the program from outside: what is typed is shown again, and Enter is Enter."""
+    """The settings of the terminal are restored even when SIGTERM ends the program."""
     with pykubelet.terminal("exec", "-it", shop, "-c", "main", "--", "env", "PS1=ready> ", "sh") as screen:
         before = screen.settings()
         screen.until("ready> ")
@@ -161,7 +160,7 @@ def test_terminal_is_as_it_was_after_the_end(pykubelet: Pykubelet, shop: str) ->
 
 
 def forwarded(forward: "subprocess.Popen[str]") -> str:
-    """Where it listens, on loopback."""
+    """The loopback address that a port-forward listens on."""
     assert forward.stdout is not None
     where = forward.stdout.readline().removeprefix("Forwarding from ").partition(" ")[0]
     assert where.startswith("127.0.0.1:")
@@ -169,7 +168,7 @@ def forwarded(forward: "subprocess.Popen[str]") -> str:
 
 
 def test_port_forward_carries_connections(pykubelet: Pykubelet, web: WebPod) -> None:
-    """Several at once, each with all its bytes; SIGTERM ends it."""
+    """Several run at once, each with all of its bytes; SIGTERM ends the command."""
     with pykubelet.start("port-forward", f"pod/{web.name}", f":{web.port}") as forward:
         where = forwarded(forward)
 
@@ -185,7 +184,7 @@ def test_port_forward_carries_connections(pykubelet: Pykubelet, web: WebPod) -> 
 
 
 def test_port_forward_says_why_a_connection_fails(pykubelet: Pykubelet, shop: str) -> None:
-    """To a port where nobody listens: it is closed without an answer, and the reason is told."""
+    """When the target port is closed, the connection closes without data and stderr has the reason."""
     port = free_port()
     with pykubelet.start("port-forward", shop, f":{port}") as forward:
         assert forward.stderr is not None
@@ -198,7 +197,7 @@ def test_port_forward_says_why_a_connection_fails(pykubelet: Pykubelet, shop: st
 
 
 def test_port_forward_finds_the_port_of_a_service(cluster: ProcessCluster, pykubelet: Pykubelet, web: WebPod) -> None:
-    """By its own number, which is another one than that of the pod."""
+    """The port of the service maps to a different target port of the pod."""
     ports = [{"port": 80, "targetPort": web.port}]
     spec = {"selector": {"app": "web"}, "ports": ports}
     cluster.create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec})
@@ -208,8 +207,8 @@ def test_port_forward_finds_the_port_of_a_service(cluster: ProcessCluster, pykub
             assert answer.read() == web.content
 
 
-def test_port_forward_that_cannot_be_is_refused(pykubelet: Pykubelet, shop: str) -> None:
-    """A pod that is not there, a port that is none or is taken."""
+def test_port_forward_reports_a_missing_pod_or_an_unusable_port(pykubelet: Pykubelet, shop: str) -> None:
+    """The port is invalid or already in use."""
     assert "not found" in pykubelet.fails("port-forward", "nobody", ":80")
     assert "Error: " in pykubelet.fails("port-forward", shop, "x:80", code=2)
     with socket.create_server(("127.0.0.1", 0)) as taken:

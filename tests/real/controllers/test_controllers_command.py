@@ -1,4 +1,4 @@
-"""`pykubelet controllers` with the service account and the roles it ships, over TLS: nothing is refused it."""
+"""`pykubelet controllers` over TLS with the shipped service account and roles, whose requests are all allowed."""
 
 import json
 import re
@@ -19,12 +19,12 @@ MANIFEST = Path(__file__).parents[3] / "deploy" / "controllers.yaml"
 SHIPPED = "pykubelet-controllers"
 COLLECTOR = "pykubelet-garbage-collector"
 NAMESPACES = "pykubelet-namespace-controller"
-# What it signs with is no business of a service account.
+# A service account cannot have the key that signs certificates.
 WORKLOADS = ",".join(name for name in CONTROLLERS if name not in ("garbage", "namespace", "csrsigning"))
 
 
 class World:
-    """An API server with the manifest applied, and a node whose containers only pretend."""
+    """An API server with the manifest applied, and a node with simulated containers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.server = folder, ServerProcess(folder)
@@ -33,7 +33,7 @@ class World:
         self.programs: list[ControllersProcess] = []
 
     def kubeconfig(self, account: str) -> Path:
-        """That of somebody who has nothing but the token of a service account."""
+        """A kubeconfig whose only credential is a token of the service account."""
         token = self.kubectl("create", "token", account, "--namespace=kube-system").strip()
         path = self.folder / f"{account}.kubeconfig"
         cluster = {"server": self.server.url, "certificate-authority": str(self.server.data / "pki" / "ca.crt")}
@@ -49,13 +49,13 @@ class World:
         return path
 
     def program(self, account: str, *options: str) -> ControllersProcess:
-        """The controllers as this account, not yet started."""
+        """The controllers with this service account, not yet started."""
         made = ControllersProcess(self.kubeconfig(account), *options)
         self.programs.append(made)
         return made
 
     def account_with(self, role: str) -> str:
-        """A service account that has one of the shipped roles, and no other."""
+        """Create a service account that has only one of the shipped roles."""
         name = f"only-{role}"
         self.kubectl("create", "serviceaccount", name, "--namespace=kube-system")
         account = f"--serviceaccount=kube-system:{name}"
@@ -68,7 +68,7 @@ class World:
                 program.kill()
 
     def refused(self) -> list[str]:
-        """The kinds of requests that were answered with 401 or 403, of which reads are in no audit log."""
+        """Metrics of requests that were answered with 401 or 403; the audit log does not have reads."""
         lines = self.kubectl("get", "--raw", "/metrics").splitlines()
         return [line for line in lines if re.search(r'^apiserver_request_total\{.*code="40[13]"', line)]
 
@@ -86,7 +86,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def workload(kind: str, name: str, **spec: Any) -> dict[str, Any]:
-    """An owner of pods."""
+    """A workload that owns pods."""
     container = {"name": "main", "image": "example/image:1", "ports": [{"containerPort": 80}]}
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
     wanted = {"selector": {"matchLabels": {"app": name}}, "template": template, "revisionHistoryLimit": 0, **spec}
@@ -118,7 +118,7 @@ CLAIMS = {
 
 
 def live(kubectl: Kubectl) -> None:
-    """Something of everything that the controllers do."""
+    """Exercise every controller once."""
     sets = [workload("Deployment", "web", replicas=2), workload("DaemonSet", "agent")]
     stateful = [workload("StatefulSet", "db", serviceName="db", replicas=2)]
     stateful += [workload("StatefulSet", "store", serviceName="store", **CLAIMS)]
@@ -148,7 +148,7 @@ def live(kubectl: Kubectl) -> None:
 
 
 def test_each_role_is_enough_for_its_controllers(world: World) -> None:
-    """Two may touch everything: only apart from them does one see whether the others may do what they do."""
+    """Two roles allow everything, so each role runs its controllers in a process of its own."""
     apart = [
         world.program(world.account_with(SHIPPED), "--no-leader-elect", "-v", "--controllers", WORKLOADS),
         world.program(world.account_with(COLLECTOR), "--no-leader-elect", "-v", "--controllers", "garbage"),
@@ -162,7 +162,7 @@ def test_each_role_is_enough_for_its_controllers(world: World) -> None:
     world.kubectl("create", "-f", "-", "--namespace=ends", text=json.dumps(HELD))
     world.kubectl("delete", "namespace", "ends", "--wait=false")
     assert apart[-1].has_said("namespace is not empty yet", within_seconds=40)
-    # Our server lets a namespace go before the controller can.
+    # Our server removes a namespace before the controller can finalize it.
     account = f"--as=system:serviceaccount:kube-system:only-{NAMESPACES}"
     assert world.kubectl("auth", "can-i", "update", "namespaces", "--subresource=finalize", account) == "yes\n"
     for program in apart:
@@ -170,8 +170,8 @@ def test_each_role_is_enough_for_its_controllers(world: World) -> None:
         assert [line for line in program.lines if "forbidden" in line or "Traceback" in line] == []
 
 
-def test_of_several_one_works_and_another_goes_on(world: World) -> None:
-    """Who is told to stop lets its lease go, so that the next one need not wait for it to run out."""
+def test_second_process_takes_over_when_the_leader_stops(world: World) -> None:
+    """A leader that stops releases its lease, so that the next one does not wait for it to expire."""
     first = world.program(SHIPPED).start()
     second = world.program(SHIPPED)
     begun = second.launch()
@@ -197,8 +197,8 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("names", "trust", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_mistake_is_told_without_a_traceback(tmp_path: Path, names: str, trust: dict[str, str], message: str) -> None:
-    """What the user can put right is a line and exit code 1."""
+def test_configuration_error_is_one_line(tmp_path: Path, names: str, trust: dict[str, str], message: str) -> None:
+    """The exit code is 1, and there is no traceback."""
     cluster = {"server": "https://127.0.0.1:1", **trust}
     body = {"clusters": [{"name": "it", "cluster": cluster}], "current-context": "it"}
     body |= {"contexts": [{"name": "it", "context": {"cluster": "it", "user": ""}}]}

@@ -1,4 +1,4 @@
-"""A real kubectl and real controllers over HTTP: rollouts of StatefulSets and DaemonSets, and their history."""
+"""Rollouts of StatefulSets and DaemonSets and their history, with a real kubectl and real controllers over HTTP."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ WAIT = "--timeout=40s"
 
 @pytest.fixture
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
-    """kubectl in front of a server with both controllers, nodes of sorts, and a set of each kind."""
+    """kubectl for a server with both controllers, fake nodes, and one set of each kind."""
     server, clock = ServerProcess(tmp_path).start(), SystemClock()
     access = load_kubeconfig([str(server.kubeconfig)], environment=os.environ, clock=clock)
     async with RestClient(access, clock=clock) as client:
@@ -43,8 +43,8 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
         ("ds/web", 'daemon set "web" successfully rolled out'),
     ],
 )
-async def test_kubectl_follows_a_rollout_and_takes_it_back(kubectl: Kubectl, kind: str, done: str) -> None:
-    """It reads generation, counts and revisions of the set, and numbers, causes and templates of its history."""
+async def test_kubectl_follows_a_rollout_and_rolls_it_back(kubectl: Kubectl, kind: str, done: str) -> None:
+    """kubectl reads generation, counts and revisions of the set, and numbers, causes and templates of its history."""
 
     def history() -> list[list[str]]:
         return [row.split() for row in kubectl("rollout", "history", kind).splitlines()[2:4]]

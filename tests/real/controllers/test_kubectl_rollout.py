@@ -1,4 +1,4 @@
-"""A real kubectl and real controllers over HTTP: rollout status, history, undo, pause, resume, restart."""
+"""`kubectl rollout` status, history, undo, pause, resume and restart, with real controllers over HTTP."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ spec:
 
 @pytest.fixture
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
-    """kubectl in front of a server with both controllers and nodes of sorts."""
+    """kubectl for a server with both controllers and fake nodes."""
     server, clock = ServerProcess(tmp_path).start(), SystemClock()
     access = load_kubeconfig([str(server.kubeconfig)], environment=os.environ, clock=clock)
     async with RestClient(access, clock=clock) as client:
@@ -43,8 +43,8 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     assert server.stop() == 0
 
 
-async def test_kubectl_follows_a_rollout_and_takes_it_back(kubectl: Kubectl) -> None:
-    """It reads generation, counts and conditions of the Deployment, and revisions and causes of its sets."""
+async def test_kubectl_follows_a_rollout_and_rolls_it_back(kubectl: Kubectl) -> None:
+    """kubectl reads generation, counts and conditions of the Deployment, and revisions of its ReplicaSets."""
 
     def history() -> list[list[str]]:
         return [row.split() for row in kubectl("rollout", "history", "deploy/web").splitlines()[2:4]]
@@ -68,7 +68,7 @@ async def test_kubectl_follows_a_rollout_and_takes_it_back(kubectl: Kubectl) -> 
 
 
 async def test_kubectl_pauses_resumes_scales_and_restarts(kubectl: Kubectl) -> None:
-    """Each by a field the controller looks at."""
+    """A paused Deployment still scales, but makes no new ReplicaSet until it is resumed."""
 
     def act() -> None:
         kubectl("apply", "-f", "-", text=DEPLOYMENT)

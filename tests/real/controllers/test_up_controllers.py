@@ -1,4 +1,4 @@
-"""The controllers of `pykubelet up` as a person meets them: kubectl, and containers that are processes."""
+"""The controllers of `pykubelet up`, used through kubectl, with containers that are processes."""
 
 import itertools
 import json
@@ -18,18 +18,18 @@ PATIENCE = "--timeout=40s"
 FOREVER = "exec sleep 1000"
 NUMBERS = itertools.count(1)
 GROUPS = {"Job": "batch/v1", "CronJob": "batch/v1"}
-# Never ready, and in a loop of crashes: a version that nobody should get.
+# Never ready and crash looping: a version that must not roll out.
 BROKEN = shell("exit 3", readinessProbe={"exec": {"command": ["/bin/false"]}, "periodSeconds": 1})
 
 
 class Place:
-    """A namespace of its own, and kubectl there."""
+    """A namespace of its own, and kubectl for it."""
 
     def __init__(self, kubectl: Kubectl) -> None:
         self.kubectl = kubectl
 
     def create(self, kind: str, name: str, container: dict[str, Any], *, pod: Any = None, **spec: Any) -> None:
-        """Create what makes pods with one container; `pod` has further fields of their spec."""
+        """Create a workload whose pods have one container; `pod` adds fields to the pod spec."""
         template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container], **(pod or {})}}
         if kind != "Job":
             spec |= {"selector": {"matchLabels": {"app": name}}}
@@ -55,7 +55,7 @@ class Place:
         return self.kubectl("get", *what, "-o", "name").split()
 
     def row(self, *what: str) -> list[str]:
-        """The line of one object, as `kubectl get` prints it, without its age."""
+        """The row of one object in the output of `kubectl get`, without its age."""
         return self.kubectl("get", *what, "--no-headers").split()[:-1]
 
 
@@ -71,7 +71,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One cluster for all. A job is due at the next minute, from the beginning: nobody should have to wait for it."""
+    """One cluster for all tests; its CronJob is created first, so that it is due before its test runs."""
     made = Cluster(tmp_path_factory.mktemp("up"))
     process = made.process
     try:
@@ -90,7 +90,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def place(cluster: Cluster, tmp_path: Path) -> Iterator[Place]:
-    """A namespace for a test; whatever is left in it goes with it."""
+    """A namespace for one test, deleted afterwards with everything in it."""
     name = f"place-{next(NUMBERS)}"
     kubectl = cluster.kubectl(name)
     kubectl("create", "namespace", name)
@@ -98,8 +98,8 @@ def place(cluster: Cluster, tmp_path: Path) -> Iterator[Place]:
     kubectl("delete", "namespace", name, "--ignore-not-found", "--wait=false")
 
 
-def test_deployment_is_scaled_and_a_bad_version_is_taken_back(place: Place) -> None:
-    """A version that never becomes ready stops at the surge, and costs no replica of the good one."""
+def test_deployment_is_scaled_and_a_bad_version_is_rolled_back(place: Place) -> None:
+    """A version that never becomes ready stops at the surge and replaces no ready replica."""
     kubectl = place.kubectl
     strategy = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     place.create("Deployment", "web", shell(FOREVER), replicas=2, strategy=strategy, progressDeadlineSeconds=2)
@@ -122,7 +122,7 @@ def test_deployment_is_scaled_and_a_bad_version_is_taken_back(place: Place) -> N
 
 
 def test_stateful_set_keeps_names_and_order(place: Place) -> None:
-    """One after the other: made upwards, updated and removed downwards."""
+    """Pods are created in ascending order, and updated and removed in descending order."""
     kubectl = place.kubectl
     place.create("StatefulSet", "db", shell('echo "I am $(hostname)"; ' + FOREVER), replicas=2, serviceName="db")
     assert "roll out complete: 2 new pods have been updated" in place.rolled_out("sts/db")
@@ -143,7 +143,7 @@ def test_stateful_set_keeps_names_and_order(place: Place) -> None:
 
 
 def test_daemon_set_runs_on_the_node_and_is_updated(place: Place) -> None:
-    """One pod on each node there is, replaced by a new version; the history has both."""
+    """A new version replaces the pod of the node, and the history has both revisions."""
     kubectl = place.kubectl
     place.create("DaemonSet", "agent", shell(FOREVER))
     assert 'daemon set "agent" successfully rolled out' in place.rolled_out("ds/agent")
@@ -161,7 +161,7 @@ def test_daemon_set_runs_on_the_node_and_is_updated(place: Place) -> None:
 
 
 def test_jobs_are_retried_until_they_succeed_or_there_were_enough(place: Place, tmp_path: Path) -> None:
-    """By a new pod, or in the same one; whoever fails too often has failed for good."""
+    """A retry is a new pod or a restarted container, by restartPolicy; at the backoff limit the Job fails."""
     kubectl = place.kubectl
     second_time = "[ -e /state/tried ] || { touch /state/tried; exit 1; }"
     mounts = [{"name": "state", "mountPath": "/state"}]
@@ -191,7 +191,7 @@ def test_jobs_are_retried_until_they_succeed_or_there_were_enough(place: Place, 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground"])
 def test_deletion_takes_along_what_is_owned(place: Place, cascade: str) -> None:
-    """In the background soon after; in the foreground before the owner itself is gone."""
+    """Background deletion removes them soon after the owner, foreground deletion before it."""
     place.create("Deployment", "web", shell(FOREVER), replicas=2)
     place.rolled_out("deploy/web")
     place.kubectl("delete", "deploy/web", f"--cascade={cascade}", PATIENCE)
@@ -201,7 +201,7 @@ def test_deletion_takes_along_what_is_owned(place: Place, cascade: str) -> None:
 
 
 def test_deletion_leaves_orphans_if_asked_to(place: Place) -> None:
-    """They go on and belong to nobody, until there is somebody who wants such pods."""
+    """The orphans have no owner reference until a new Deployment of the same selector adopts them."""
     kubectl = place.kubectl
     place.create("Deployment", "web", shell(FOREVER), replicas=2)
     place.rolled_out("deploy/web")
@@ -218,7 +218,7 @@ def test_deletion_leaves_orphans_if_asked_to(place: Place) -> None:
 
 
 def test_namespace_takes_everything_along(place: Place) -> None:
-    """Whatever holds it up is let go by who put it there."""
+    """Its deletion completes: controllers remove the finalizers that they have set."""
     kubectl = place.kubectl
     place.create("Deployment", "web", shell(FOREVER), replicas=2)
     place.create("StatefulSet", "db", shell(FOREVER), serviceName="db")
@@ -235,7 +235,7 @@ def test_namespace_takes_everything_along(place: Place) -> None:
 
 
 def test_budget_follows_the_pods(place: Place) -> None:
-    """So many of them may be taken away, and no more."""
+    """Eviction is refused when the budget's disruptionsAllowed is 0."""
     kubectl = place.kubectl
     place.create("Deployment", "web", shell(FOREVER), replicas=3)
     kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=2")
@@ -251,7 +251,7 @@ def test_budget_follows_the_pods(place: Place) -> None:
 
 
 def test_namespace_has_what_its_pods_need(place: Place) -> None:
-    """A service account, and the certificate that the API server is known by."""
+    """Each namespace gets a default service account and the config map with the root CA."""
     place.kubectl("wait", "serviceaccount/default", "--for=create", PATIENCE)
     place.kubectl("wait", "configmap/kube-root-ca.crt", "--for=create", PATIENCE)
     authority = place.kubectl.json("get", "configmap", "kube-root-ca.crt")["data"]["ca.crt"]
@@ -259,7 +259,7 @@ def test_namespace_has_what_its_pods_need(place: Place) -> None:
 
 
 def test_cron_job_starts_its_job_when_it_is_due(cluster: Cluster) -> None:
-    """And whenever a person asks for one."""
+    """`kubectl create job --from` starts one at any time."""
     kubectl = cluster.kubectl()
     kubectl("create", "job", "now", "--from=cronjob/tick")
     kubectl("wait", "job/now", "--for=condition=Complete", PATIENCE)

@@ -1,4 +1,4 @@
-"""One containerd for all tests that talk CRI."""
+"""One containerd for all tests of the CRI runtime."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What does not depend on containerd, asked of a program that serves CRI and counts: costs, events, cgroup drivers."""
+"""The CRI runtime against a fake CRI server that counts calls: call costs, events, and cgroup drivers."""
 
 import asyncio
 import json
@@ -30,8 +30,8 @@ async def channel(fake: FakeCri, tmp_path: Path) -> AsyncIterator[CriChannel]:
         yield channel
 
 
-async def test_look_at_everything_asks_for_details_once(fake: FakeCri, channel: CriChannel) -> None:
-    """Two lists, however many pods; a status only of what changed since the last look."""
+async def test_relist_requests_the_status_only_of_changed_containers(fake: FakeCri, channel: CriChannel) -> None:
+    """It makes two list calls, however many pods there are."""
     looks = CriPodInspector(channel)
     for number in range(20):
         fake.add(f"pod-{number}")
@@ -52,8 +52,8 @@ async def test_look_at_everything_asks_for_details_once(fake: FakeCri, channel: 
     ]
 
 
-async def test_look_at_one_pod_asks_of_no_other(fake: FakeCri, channel: CriChannel) -> None:
-    """And what it learned, the look at everything need not ask again."""
+async def test_inspecting_one_pod_requests_no_status_of_others(fake: FakeCri, channel: CriChannel) -> None:
+    """A later relist reuses the statuses it has read."""
     looks = CriPodInspector(channel)
     fake.add("one")
     fake.add("other")
@@ -66,8 +66,7 @@ async def test_look_at_one_pod_asks_of_no_other(fake: FakeCri, channel: CriChann
     assert (fake.calls["PodSandboxStatus"], fake.calls["ContainerStatus"]) == (2, 2)
 
 
-async def test_what_vanishes_during_a_look_is_not_there(fake: FakeCri, channel: CriChannel) -> None:
-    """Between the list and the status somebody removed it."""
+async def test_container_removed_between_list_and_status_is_left_out(fake: FakeCri, channel: CriChannel) -> None:
     looks = CriPodInspector(channel)
     fake.add("one")
     ghost = fake.containers["main-one"]
@@ -78,8 +77,8 @@ async def test_what_vanishes_during_a_look_is_not_there(fake: FakeCri, channel: 
     assert pod.containers == ()
 
 
-async def test_what_is_gone_is_forgotten(fake: FakeCri, channel: CriChannel) -> None:
-    """Nobody's memory grows with pods that were."""
+async def test_relist_forgets_removed_pods(fake: FakeCri, channel: CriChannel) -> None:
+    """The inspector's memory does not grow with pods that were removed."""
     looks = CriPodInspector(channel)
     fake.add("one")
     await looks.everything()
@@ -95,7 +94,7 @@ def _event(id: str, kind: Any, **fields: Any) -> cri.ContainerEventResponse:
 
 
 async def test_events_of_cri_are_hints(fake: FakeCri, tmp_path: Path) -> None:
-    """By the sandbox they tell of, or by what is known of the container."""
+    """The pod UID comes from the sandbox status of the event, or from the known owner of the container."""
     fake.add("known")
     async with serving(fake, tmp_path) as socket, open_cri(CriSettings(socket=socket)) as opened:
         assert opened.has_changes
@@ -110,8 +109,8 @@ async def test_events_of_cri_are_hints(fake: FakeCri, tmp_path: Path) -> None:
         assert await anext(changes) == "known"
 
 
-async def test_runtime_without_any_events_is_known_as_such(tmp_path: Path) -> None:
-    """The node then looks again and again."""
+async def test_runtime_without_an_event_feed_is_detected(tmp_path: Path) -> None:
+    """The node then relists periodically."""
     fake = FakeCri(has_events=False)
     async with serving(fake, tmp_path) as socket:
         async with open_cri(CriSettings(socket=socket)) as opened:
@@ -147,14 +146,14 @@ CGROUPFS_CONFIG = {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"ru
     ids=["asked", "containerd with systemd", "containerd without", "no runtimes", "nothing told"],
 )
 async def test_cgroup_driver_is_the_runtimes(tmp_path: Path, has_config: bool, config: str, driver: str) -> None:
-    """Whoever is too old to be asked shows its configuration."""
+    """For a runtime without the RuntimeConfig call, the driver comes from containerd's configuration."""
     fake = FakeCri(has_config=has_config, config=config)
     async with serving(fake, tmp_path) as socket, CriChannel(f"unix://{socket}") as channel:
         assert await cgroup_driver(channel) == driver
 
 
-async def test_failure_tells_the_code_as_go_does(channel: CriChannel) -> None:
-    """People search for these words."""
+async def test_failure_message_has_the_form_of_go_grpc(channel: CriChannel) -> None:
+    """People search for these messages."""
     with pytest.raises(CriFailure) as failure:
         await channel.call(cri.StartContainerRequest(container_id="x"), cri.StartContainerResponse)
     assert failure.value.message == "rpc error: code = Unimplemented desc = unknown method StartContainer"
@@ -162,13 +161,13 @@ async def test_failure_tells_the_code_as_go_does(channel: CriChannel) -> None:
 
 
 async def test_call_that_takes_too_long_fails(channel: CriChannel) -> None:
-    """A runtime that hangs does not hang the node."""
+    """A runtime that hangs does not block the node."""
     with pytest.raises(CriFailure, match="DeadlineExceeded"):
         await channel.call(cri.ExecSyncRequest(), cri.ExecSyncResponse, timeout_seconds=0.1)
 
 
 async def test_closing_ends_calls_that_no_task_waits_for(fake: FakeCri, tmp_path: Path) -> None:
-    """A timed out command is cancelled later, but not after its connection; neither is one cancelled twice."""
+    """A timed-out command is cancelled later, but before its channel closes; a second cancel does no harm."""
     async with serving(fake, tmp_path) as socket:
         async with open_cri(CriSettings(socket=socket)) as opened:
             before = asyncio.all_tasks()
@@ -190,5 +189,5 @@ async def test_closing_ends_calls_that_no_task_waits_for(fake: FakeCri, tmp_path
 
 
 def test_socket_is_the_one_that_was_given() -> None:
-    """With or without the scheme."""
+    """The `unix://` scheme is optional."""
     assert find_socket("unix:///run/some.sock") == find_socket("/run/some.sock") == "/run/some.sock"

@@ -1,4 +1,4 @@
-"""What the kernel is told that containers may use, read from their cgroups."""
+"""The limits that the kernel enforces on containers, read from their cgroups."""
 
 import pytest
 
@@ -31,7 +31,7 @@ async def test_container_is_limited_in_the_cgroup_of_its_class(
     quota: str,
     shares: str,
 ) -> None:
-    """Where eviction, metrics and people look for it."""
+    """The cgroup path has the QoS class, where eviction and metrics expect it."""
     pod = lab.pod("sleep", "1000", resources=resources)
     container_id = await lab.run(pod)
     path = f"{above}/pod{pod.metadata.uid}/{container_id}"
@@ -45,7 +45,7 @@ async def test_container_is_limited_in_the_cgroup_of_its_class(
 async def test_pod_as_a_whole_is_limited_for_as_long_as_it_is_there(
     containerd: ContainerdLab, cri: OpenCri, lab: CriLab
 ) -> None:
-    """Its cgroup goes when its sandbox is stopped, in every hierarchy."""
+    """Stopping the sandbox removes the pod's cgroup from every hierarchy."""
     pod = lab.pod("sleep", "1000", resources=SOME)
     sandbox_id = await lab.sandbox(pod)
     path = f"kubepods/burstable/pod{pod.metadata.uid}"
@@ -59,8 +59,7 @@ async def test_pod_as_a_whole_is_limited_for_as_long_as_it_is_there(
     assert places(containerd, path) == []
 
 
-async def test_container_that_takes_too_much_memory_is_told_as_such(cri: OpenCri, lab: CriLab) -> None:
-    """It ends with a reason of its own."""
+async def test_container_over_its_memory_limit_ends_as_oom_killed(cri: OpenCri, lab: CriLab) -> None:
     resources = ResourceRequirements(limits={"memory": "16Mi"}, requests={"memory": "16Mi"})
     pod = lab.pod("sh", "-c", "x=$(yes | head -c 200000000); echo $x", resources=resources)
     await lab.run(pod)
@@ -69,7 +68,7 @@ async def test_container_that_takes_too_much_memory_is_told_as_such(cri: OpenCri
 
 
 async def test_usage_of_running_containers_is_measured(cri: OpenCri, lab: CriLab) -> None:
-    """Those that have ended are missing."""
+    """Containers that have exited are left out."""
     busy = await lab.run_shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exec sleep 1000")
     ended = lab.pod("true")
     ended_id = await lab.run(ended)

@@ -1,4 +1,4 @@
-"""How little the runtime is asked when many pods start at once, and that nothing is missed for it."""
+"""Few CRI calls suffice when many pods start at once, and no change is missed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,14 +29,14 @@ async def channel(fake: FakeCri, tmp_path: Path) -> AsyncIterator[CriChannel]:
 
 
 async def asked(fake: FakeCri, name: str, times: int = 1) -> None:
-    """Returns once the runtime was asked so often."""
+    """Wait until the runtime has received this call so many times."""
     async with asyncio.timeout(5):
         while fake.calls[name] < times:
             await asyncio.sleep(0.005)
 
 
-async def test_looks_at_many_pods_at_once_share_lists(fake: FakeCri, channel: CriChannel) -> None:
-    """The first lists for itself, the second for all who came meanwhile; each sees its own pod."""
+async def test_concurrent_inspections_share_lists(fake: FakeCri, channel: CriChannel) -> None:
+    """The first uses its own list, all others share the second; each gets its own pod."""
     looks, uids = CriPodInspector(channel), [PodUid(f"pod-{number}") for number in range(20)]
     for uid in uids:
         fake.add(uid)
@@ -46,8 +46,8 @@ async def test_looks_at_many_pods_at_once_share_lists(fake: FakeCri, channel: Cr
     assert (fake.calls["ListContainers"], fake.calls["ListPodSandbox"]) == (2, 2)
 
 
-async def test_list_under_way_is_too_old_for_who_asks_now(fake: FakeCri, channel: CriChannel) -> None:
-    """It may lack what was there already when they asked."""
+async def test_inspection_does_not_join_a_list_in_progress(fake: FakeCri, channel: CriChannel) -> None:
+    """That list may lack a pod that already existed when the inspection began."""
     listings, gate = SharedListings(channel), asyncio.Event()
     fake.gates["ListContainers"] = gate
     async with asyncio.TaskGroup() as group:
@@ -62,7 +62,7 @@ async def test_list_under_way_is_too_old_for_who_asks_now(fake: FakeCri, channel
 
 
 async def test_others_list_when_the_first_gives_up(fake: FakeCri, channel: CriChannel) -> None:
-    """Whoever is cancelled takes nobody along."""
+    """Cancelling one caller does not cancel the others that share its list."""
     listings, gate = SharedListings(channel), asyncio.Event()
     fake.add("one")
     fake.gates["ListContainers"] = gate
@@ -76,7 +76,7 @@ async def test_others_list_when_the_first_gives_up(fake: FakeCri, channel: CriCh
 
 
 async def test_container_is_never_without_its_sandbox(fake: FakeCri, channel: CriChannel) -> None:
-    """The pod was made between the two lists."""
+    """When a pod is created between the two lists, the sandboxes are listed again."""
     listings, gate = SharedListings(channel), asyncio.Event()
     fake.gates["ListPodSandbox"] = gate
     fake.add("one")
@@ -90,8 +90,8 @@ async def test_container_is_never_without_its_sandbox(fake: FakeCri, channel: Cr
     assert fake.calls["ListPodSandbox"] == 2
 
 
-async def test_what_is_made_during_a_list_is_remembered(fake: FakeCri, channel: CriChannel) -> None:
-    """The list does not have it, yet whose it is must be known, or nobody would hear of its start."""
+async def test_container_created_during_a_list_keeps_its_owner(fake: FakeCri, channel: CriChannel) -> None:
+    """The list lacks it, but without its owner its start event would be lost."""
     looks, gate = CriPodInspector(channel), asyncio.Event()
     looks.record_created("gone", PodUid("old"), is_sandbox=True)
     fake.gates["ListContainers"] = gate
@@ -103,8 +103,8 @@ async def test_what_is_made_during_a_list_is_remembered(fake: FakeCri, channel: 
     assert (looks.owner("made"), looks.owner("gone")) == ("new", None)
 
 
-async def test_end_that_was_waited_for_is_not_asked_for_again(fake: FakeCri, channel: CriChannel) -> None:
-    """Whoever saw how a container ended tells the next look."""
+async def test_observed_exit_is_not_requested_again(fake: FakeCri, channel: CriChannel) -> None:
+    """The next inspection reuses the exit that an operation has already waited for."""
     looks = CriPodInspector(channel)
     fake.add("one")
     await looks.everything()
@@ -121,8 +121,8 @@ async def test_end_that_was_waited_for_is_not_asked_for_again(fake: FakeCri, cha
     assert fake.calls == {"ListPodSandbox": 1, "ListContainers": 1}
 
 
-async def test_own_deeds_are_told_by_who_does_them(fake: FakeCri, tmp_path: Path) -> None:
-    """What the runtime says of them meanwhile would only lead to a look at what is not done yet."""
+async def test_own_operation_emits_its_change_when_it_completes(fake: FakeCri, tmp_path: Path) -> None:
+    """CRI events during the operation are suppressed, as they would cause an inspection too early."""
     gate = asyncio.Event()
     fake.add("one")
     fake.gates["StopContainer"] = gate
@@ -141,8 +141,8 @@ async def test_own_deeds_are_told_by_who_does_them(fake: FakeCri, tmp_path: Path
         assert await anext(changes) == "one"
 
 
-async def test_deed_that_fails_is_told_too(fake: FakeCri, tmp_path: Path) -> None:
-    """A start that failed leaves a container that has ended."""
+async def test_failed_operation_emits_a_change_too(fake: FakeCri, tmp_path: Path) -> None:
+    """A failed start leaves an exited container."""
     fake.add("one")
     async with serving(fake, tmp_path) as socket, open_cri(CriSettings(socket=socket)) as opened:
         await opened.runtime.pods()
@@ -152,8 +152,8 @@ async def test_deed_that_fails_is_told_too(fake: FakeCri, tmp_path: Path) -> Non
         assert await anext(changes) == "one"
 
 
-async def test_user_of_an_image_is_asked_for_once(fake: FakeCri, channel: CriChannel) -> None:
-    """What has the same id is the same."""
+async def test_user_of_an_image_is_requested_once(fake: FakeCri, channel: CriChannel) -> None:
+    """An image ID identifies the content, so the answer stays valid."""
     images = CriImages(channel)
     found = await images.find("web")
     assert found is not None

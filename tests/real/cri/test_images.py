@@ -1,4 +1,4 @@
-"""Images of containerd: found, pulled from a registry of this machine, listed, removed."""
+"""Images on containerd: lookup, pull from a local registry, listing, and removal."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ RIGHT, WRONG = RegistryCredentials("user", "secret"), RegistryCredentials("user"
 
 
 async def test_image_tells_its_names_its_size_and_its_user(cri: OpenCri) -> None:
-    """An image that names no user runs as root."""
+    """An image without a user runs as root."""
     for name, user in (
         (oci_images.BUSYBOX, "0"),
         (oci_images.NUMBERED_USER, "1000"),
@@ -33,7 +33,7 @@ async def test_image_tells_its_names_its_size_and_its_user(cri: OpenCri) -> None
 
 
 async def test_image_is_pulled_run_and_removed(cri: OpenCri, lab: CriLab, tmp_path: Path) -> None:
-    """By its tag; its digest is known then."""
+    """It is pulled by tag and then has a digest too."""
     async with running_registry(tmp_path, [PULLED]) as host:
         name = f"{host}/pulled:1"
         image = await cri.images.pull(name, ())
@@ -53,7 +53,7 @@ async def test_image_is_pulled_run_and_removed(cri: OpenCri, lab: CriLab, tmp_pa
 async def test_pull_tries_each_of_the_credentials(
     cri: OpenCri, tmp_path: Path, credentials: list[RegistryCredentials]
 ) -> None:
-    """Until one fits."""
+    """A refused credential is followed by the next one."""
     async with running_registry(tmp_path, [PULLED], password="secret") as host:
         image = await cri.images.pull(f"{host}/pulled:1", credentials)
         await cri.images.remove_image(image.id)
@@ -61,10 +61,10 @@ async def test_pull_tries_each_of_the_credentials(
 
 
 @pytest.mark.parametrize(("credentials", "count"), [([], 1), ([WRONG], 1), ([WRONG, WRONG], 1)])
-async def test_pull_that_is_refused_is_a_failure_that_tells_no_password(
+async def test_refused_pull_reports_the_reason_without_the_password(
     cri: OpenCri, tmp_path: Path, credentials: list[RegistryCredentials], count: int
 ) -> None:
-    """In the runtime's words, each reason once."""
+    """The same reason is given only once, however many credentials failed."""
     async with running_registry(tmp_path, [PULLED], password="secret") as host:
         with pytest.raises(RuntimeFailure, match=r"^failed to pull and unpack image") as failure:
             await cri.images.pull(f"{host}/pulled:1", credentials)
@@ -73,14 +73,13 @@ async def test_pull_that_is_refused_is_a_failure_that_tells_no_password(
 
 
 async def test_image_that_does_not_exist_is_a_failure(cri: OpenCri, tmp_path: Path) -> None:
-    """With gRPC's code where it says something."""
+    """The message has the gRPC code NotFound."""
     async with running_registry(tmp_path, [PULLED]) as host:
         with pytest.raises(RuntimeFailure, match=r"^rpc error: code = NotFound desc = failed to pull .*not found"):
             await cri.images.pull(f"{host}/other:1", ())
 
 
-async def test_file_system_of_images_is_told(cri: OpenCri, containerd: ContainerdLab) -> None:
-    """The one that containerd's folder is on."""
+async def test_image_file_system_is_that_of_the_containerd_folder(cri: OpenCri, containerd: ContainerdLab) -> None:
     found = await cri.images.image_file_system()
     assert found.device == containerd.folder.stat().st_dev
     assert 0 < found.available_bytes <= found.capacity_bytes

@@ -1,4 +1,4 @@
-"""What a container finds itself in: user, groups, capabilities, namespaces, files, names; looked at from inside."""
+"""What processes see inside a container: user, groups, capabilities, namespaces, files and names."""
 
 from pathlib import Path
 
@@ -47,17 +47,17 @@ STATUS = "grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t
 async def test_container_runs_as_the_right_user(
     lab: CriLab, image: str, pod: PodSecurityContext | None, container: SecurityContext | None, expected: str
 ) -> None:
-    """The container's word goes before the pod's, the pod's before the image's."""
+    """The container's setting overrides the pod's, and the pod's overrides the image's."""
     container_id = await lab.run_shell(
         "sleep 1000", image=image, pod={"security_context": pod}, security_context=container
     )
     (told,) = await lab.tell(container_id, "id")
-    # The group database of the image may add some of its own.
+    # The image's group database may add supplementary groups.
     assert told.replace(",2000(extra)", "").removesuffix(" groups=2000(extra)") == expected
 
 
 async def test_container_may_do_what_its_security_context_says(lab: CriLab) -> None:
-    """Capabilities, no new privileges and seccomp, as the kernel sees them."""
+    """Capabilities, no_new_privs and seccomp are read from /proc."""
     plain = await lab.run_shell("sleep 1000")
     none = SecurityContext(
         capabilities=Capabilities(drop=("ALL",), add=("NET_BIND_SERVICE",)),
@@ -70,7 +70,7 @@ async def test_container_may_do_what_its_security_context_says(lab: CriLab) -> N
 
 
 async def test_root_file_system_may_be_read_only(lab: CriLab, tmp_path: Path) -> None:
-    """Volumes are not, unless they say so."""
+    """Volumes stay writable unless they are mounted read-only."""
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     mounts = (
@@ -85,9 +85,9 @@ async def test_root_file_system_may_be_read_only(lab: CriLab, tmp_path: Path) ->
 
 
 async def test_secrets_of_the_kernel_are_masked_unless_the_pod_wants_them(lab: CriLab) -> None:
-    """Masked paths are empty, some others cannot be written."""
+    """Paths in /proc are masked or read-only, unless procMount is Unmasked."""
     masked = await lab.run_shell("sleep 1000")
-    # Without user namespaces only a privileged container may have it so.
+    # Without user namespaces only a privileged container may be unmasked.
     bare = await lab.run_shell("sleep 1000", security_context=SecurityContext(proc_mount="Unmasked"))
     script = "grep -cE ' /proc/(kcore|keys|timer_list|sys|irq) ' /proc/mounts"
     (count,) = await lab.tell(masked, script)
@@ -95,8 +95,8 @@ async def test_secrets_of_the_kernel_are_masked_unless_the_pod_wants_them(lab: C
     assert await lab.tell(bare, script) == ["0"]
 
 
-async def test_pod_shares_with_the_machine_what_it_asked_for(lab: CriLab) -> None:
-    """Network, processes and message queues: its own, or the machine's."""
+async def test_pod_has_its_own_namespaces_or_those_of_the_host(lab: CriLab) -> None:
+    """The network, PID and IPC namespaces are checked."""
     script = "for n in net pid ipc; do readlink /proc/self/ns/$n; done"
     apart = await lab.run_shell("sleep 1000")
     shared = await lab.run_shell("sleep 1000", pod={"host_network": True, "host_pid": True, "host_ipc": True})
@@ -105,7 +105,7 @@ async def test_pod_shares_with_the_machine_what_it_asked_for(lab: CriLab) -> Non
 
 
 async def test_containers_share_processes_if_the_pod_says_so(lab: CriLab) -> None:
-    """Or one looks into another to debug it."""
+    """A debug container can instead target the PID namespace of one container."""
     pod = lab.pod("sleep", "1234", pod={"share_process_namespace": True})
     sandbox_id = await lab.sandbox(pod)
     container_id = await lab.add(pod, sandbox_id)
@@ -120,7 +120,7 @@ async def test_containers_share_processes_if_the_pod_says_so(lab: CriLab) -> Non
 
 
 async def test_pod_has_its_name_its_resolver_and_its_kernel_settings(lab: CriLab) -> None:
-    """As the pod says, not as the machine is."""
+    """Hostname, DNS settings and sysctls come from the pod, not from the machine."""
     dns = PodDNSConfig(
         nameservers=("192.0.2.53",), searches=("example.test",), options=(PodDNSConfigOption(name="ndots", value="3"),)
     )
@@ -141,26 +141,26 @@ async def test_pod_has_its_name_its_resolver_and_its_kernel_settings(lab: CriLab
 
 @pytest.mark.parametrize(("args", "line"), [((), "entry usual"), (("other",), "entry other")], ids=["image", "pod"])
 async def test_image_says_what_to_run_unless_the_pod_does(lab: CriLab, args: tuple[str, ...], line: str) -> None:
-    """Entry point and arguments."""
+    """The pod's arguments replace those of the image, and the entry point stays."""
     await lab.start(image=oci_images.ENTRYPOINT, args=args)
     assert (await lab.first_line()).text == line.encode() + b"\n"
 
 
 async def test_image_says_variables_and_directory(lab: CriLab) -> None:
-    """They hold where the pod says nothing."""
+    """The image's environment and working directory apply when the pod sets none."""
     container_id = await lab.run_shell("sleep 1000", image=oci_images.ENTRYPOINT)
     assert await lab.tell(container_id, "echo $GREETING; pwd") == ["hello", "/srv"]
 
 
-async def test_what_this_node_cannot_give_is_refused(cri: OpenCri, lab: CriLab) -> None:
-    """Loudly, for less isolation than asked for would be noticed too late."""
+async def test_unsupported_user_namespaces_are_refused(cri: OpenCri, lab: CriLab) -> None:
+    """A sandbox with less isolation than requested must not be created."""
     with pytest.raises(RuntimeFailure, match="hostUsers"):
         await lab.sandbox(lab.pod("true", pod={"host_users": False}))
     assert [pod for pod in await cri.runtime.pods() if pod.sandboxes] == []
 
 
-async def test_program_that_does_not_exist_is_told_as_the_runtime_tells_it(cri: OpenCri, lab: CriLab) -> None:
-    """Without gRPC's words around it; and the container has ended."""
+async def test_missing_program_fails_the_start_with_the_error_of_the_runtime(cri: OpenCri, lab: CriLab) -> None:
+    """The message has no gRPC prefix, and the container has exited with code 128."""
     pod = lab.pod("nonesuch")
     sandbox_id = await lab.sandbox(pod)
     container_id = await cri.runtime.create_container(await lab.request(pod, sandbox_id))

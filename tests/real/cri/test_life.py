@@ -1,4 +1,4 @@
-"""How containers and commands end, through containerd."""
+"""How containers and commands end on containerd."""
 
 import asyncio
 from pathlib import Path
@@ -15,8 +15,8 @@ from pykubelet.runtimes.protocol import RuntimeFailure
 OBEYS = "trap 'exit 5' TERM; while :; do sleep 0.05; done"
 
 
-async def test_sandbox_with_grace_ends_its_containers_politely(cri: OpenCri, lab: CriLab) -> None:
-    """Those that do not obey end with the sandbox."""
+async def test_sandbox_stop_gives_containers_a_grace_period(cri: OpenCri, lab: CriLab) -> None:
+    """A container that ignores TERM is killed."""
     pod = lab.pod("sh", "-c", OBEYS)
     sandbox_id = await lab.sandbox(pod)
     obeys = await lab.add(pod, sandbox_id)
@@ -29,7 +29,7 @@ async def test_sandbox_with_grace_ends_its_containers_politely(cri: OpenCri, lab
 
 
 async def test_stop_sends_the_signal_that_the_image_names(cri: OpenCri, lab: CriLab) -> None:
-    """Not TERM, which this one ignores."""
+    """The container ignores TERM, so only the image's STOPSIGNAL ends it in time."""
     pod = lab.pod(image=oci_images.STOP_SIGNAL)
     container_id = await lab.run(pod)
     await lab.first_line()
@@ -40,7 +40,7 @@ async def test_stop_sends_the_signal_that_the_image_names(cri: OpenCri, lab: Cri
 
 @pytest.mark.parametrize("seconds", [0.3, 1], ids=["part of a second", "whole second"])
 async def test_command_that_takes_too_long_is_ended(cri: OpenCri, lab: CriLab, seconds: float) -> None:
-    """And the container goes on."""
+    """The container keeps running."""
     container_id = await lab.run_shell("sleep 1000")
     with pytest.raises(TimeoutError):
         await cri.runtime.run(container_id, ("sleep", "4711"), timeout_seconds=seconds, limit_bytes=100)
@@ -50,8 +50,8 @@ async def test_command_that_takes_too_long_is_ended(cri: OpenCri, lab: CriLab, s
     assert await lab.tell(container_id, "echo alive") == ["alive"]
 
 
-async def test_command_whose_caller_is_gone_is_ended(cri: OpenCri, lab: CriLab) -> None:
-    """Whoever is cancelled leaves nothing behind."""
+async def test_command_of_a_cancelled_caller_is_ended(cri: OpenCri, lab: CriLab) -> None:
+    """No process of the command is left."""
     container_id = await lab.run_shell("sleep 1000")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
@@ -65,7 +65,7 @@ async def test_command_whose_caller_is_gone_is_ended(cri: OpenCri, lab: CriLab) 
 async def test_command_cancelled_while_it_starts_does_not_block_later_ones(
     cri: OpenCri, lab: CriLab, seconds: float
 ) -> None:
-    """Seen under load: containerd 1.6 ran no other command in a container after a cancellation at once."""
+    """Under load, containerd 1.6 ran no other command in the container after an immediate cancellation."""
     container_id = await lab.run_shell("sleep 1000")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(seconds):
@@ -74,7 +74,7 @@ async def test_command_cancelled_while_it_starts_does_not_block_later_ones(
 
 
 async def test_command_tells_output_before_errors_cut_at_its_limit(cri: OpenCri, lab: CriLab) -> None:
-    """The exit code is its own; a program that is not there is a failure."""
+    """stdout comes before stderr up to the size limit; a missing program is a failure."""
     container_id = await lab.run_shell("sleep 1000")
     script = ("sh", "-c", "echo err >&2; echo out; exit 4")
     outcome = await cri.runtime.run(container_id, script, timeout_seconds=5, limit_bytes=6)
@@ -84,7 +84,7 @@ async def test_command_tells_output_before_errors_cut_at_its_limit(cri: OpenCri,
 
 
 async def test_runtime_that_never_answered_is_down(tmp_path: Path) -> None:
-    """In the Go kubelet's words."""
+    """The error text is that of the Go kubelet."""
     async with CriChannel(f"unix://{tmp_path / 'none.sock'}") as channel:
         state = CriRuntimeStatus(channel)
         await state.update()
@@ -92,7 +92,7 @@ async def test_runtime_that_never_answered_is_down(tmp_path: Path) -> None:
 
 
 async def test_streaming_server_that_is_not_there_or_refuses_is_a_failure(unused_tcp_port: int) -> None:
-    """When the context is entered."""
+    """Entering the context raises the failure."""
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Commands, terminals, watching a container and its ports, through containerd."""
+"""Streaming on containerd: exec, terminals, attach, port-forward, and reopened logs."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,7 @@ async def read_until(reader: ByteReader, text: bytes) -> bytes:
 
 
 async def test_command_has_its_streams_and_its_exit_code(cri: OpenCri, lab: CriLab) -> None:
-    """What goes in comes out, the end of the input is heard, errors come by themselves."""
+    """The command reads stdin to EOF; stdout and stderr are separate."""
     container_id = await lab.run_shell("sleep 1000")
     command = ("sh", "-c", "cat; echo error >&2; exit 7")
     async with cri.streams.execute(container_id, command, stdin=True, tty=False) as session:
@@ -44,7 +44,7 @@ async def test_command_has_its_streams_and_its_exit_code(cri: OpenCri, lab: CriL
 
 
 async def test_command_moves_much_data_whole(cri: OpenCri, lab: CriLab) -> None:
-    """Megabytes both ways, while nobody reads at first."""
+    """2 MB pass both ways while input and output run concurrently."""
     container_id = await lab.run_shell("sleep 1000")
     sent = bytes(range(256)) * 8192
     async with cri.streams.execute(container_id, ("cat",), stdin=True, tty=False) as session:
@@ -59,7 +59,7 @@ async def test_command_moves_much_data_whole(cri: OpenCri, lab: CriLab) -> None:
 
 
 async def test_command_with_a_terminal_knows_its_size(cri: OpenCri, lab: CriLab) -> None:
-    """Also when it changes."""
+    """A resize after the start reaches the command."""
     container_id = await lab.run_shell("sleep 1000")
     async with cri.streams.execute(container_id, ("sh",), stdin=True, tty=True) as session:
         assert session.stderr is None
@@ -74,7 +74,7 @@ async def test_command_with_a_terminal_knows_its_size(cri: OpenCri, lab: CriLab)
 
 
 async def test_command_that_cannot_be_run_is_a_failure(cri: OpenCri, lab: CriLab) -> None:
-    """No such program, no such container; and the container goes on."""
+    """The program or the container does not exist; the container keeps running."""
     container_id = await lab.run_shell("sleep 1000")
     async with cri.streams.execute(container_id, ("nonesuch",), stdin=False, tty=False) as session:
         with pytest.raises(RuntimeFailure, match="executable file not found"):
@@ -87,7 +87,7 @@ async def test_command_that_cannot_be_run_is_a_failure(cri: OpenCri, lab: CriLab
 
 
 async def test_failure_in_the_context_of_a_command_comes_out_as_it_is(cri: OpenCri, lab: CriLab) -> None:
-    """Not in a group of exceptions."""
+    """It is not wrapped in an exception group."""
     container_id = await lab.run_shell("sleep 1000")
     with pytest.raises(RuntimeFailure, match="mine"):
         async with cri.streams.execute(container_id, ("cat",), stdin=True, tty=False):
@@ -95,8 +95,7 @@ async def test_failure_in_the_context_of_a_command_comes_out_as_it_is(cri: OpenC
 
 
 @pytest.mark.parametrize("tty", [False, True], ids=["pipes", "terminal"])
-async def test_container_is_watched_and_talked_to(cri: OpenCri, lab: CriLab, tty: bool) -> None:
-    """What it prints from now on; what is said to it; how it ended."""
+async def test_attach_carries_input_output_and_exit_code(cri: OpenCri, lab: CriLab, tty: bool) -> None:
     script = "while read line; do echo got $line; [ $line = bye ] && exit 3; done"
     container_id = await lab.run_shell(script, stdin=True, tty=tty)
     async with cri.streams.attach(container_id, stdin=True) as session:
@@ -109,8 +108,8 @@ async def test_container_is_watched_and_talked_to(cri: OpenCri, lab: CriLab, tty
         assert await session.exit_code() == 3
 
 
-async def test_watching_a_container_and_leaving_does_not_end_it(cri: OpenCri, lab: CriLab) -> None:
-    """Who comes later sees the rest."""
+async def test_detaching_does_not_end_the_container(cri: OpenCri, lab: CriLab) -> None:
+    """A second attach gets the output that follows."""
     container_id = await lab.run_shell("while :; do echo tick; sleep 0.1; done")
     for _ in range(2):
         async with cri.streams.attach(container_id, stdin=False) as session:
@@ -119,7 +118,7 @@ async def test_watching_a_container_and_leaving_does_not_end_it(cri: OpenCri, la
 
 
 async def test_port_of_a_pod_is_reached(cri: OpenCri, lab: CriLab) -> None:
-    """In its own network; the request may end before the answer does."""
+    """The connection is made in the pod's network namespace."""
     sandbox_id, container_id = await lab.start(image=oci_images.WEB)
     await lab.tell(container_id, "until wget -q -O /dev/null http://127.0.0.1:8080/; do sleep 0.02; done")
     async with cri.streams.connect(sandbox_id, 8080) as connection:
@@ -129,8 +128,8 @@ async def test_port_of_a_pod_is_reached(cri: OpenCri, lab: CriLab) -> None:
     assert answer.endswith(b"hello from the pod\n")
 
 
-async def test_port_nobody_listens_on_is_a_failure(cri: OpenCri, lab: CriLab) -> None:
-    """It is told when one reads."""
+async def test_connection_to_a_closed_port_is_a_failure(cri: OpenCri, lab: CriLab) -> None:
+    """The failure appears at the first read."""
     sandbox_id, _ = await lab.start("sleep", "1000")
     async with cri.streams.connect(sandbox_id, 9) as connection:
         with pytest.raises(RuntimeFailure, match="refused"):
@@ -141,7 +140,7 @@ async def test_port_nobody_listens_on_is_a_failure(cri: OpenCri, lab: CriLab) ->
 
 
 async def test_log_goes_on_in_a_new_file_after_it_was_moved(cri: OpenCri, lab: CriLab, tmp_path: Path) -> None:
-    """As rotation does it."""
+    """Log rotation renames the file and then reopens the log."""
     container_id = await lab.run_shell("while :; do echo tick; sleep 0.05; done")
     path = lab.log_path
     while not (path.exists() and path.read_bytes()):

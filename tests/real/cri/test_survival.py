@@ -1,4 +1,4 @@
-"""The node, or containerd itself, is started anew while containers run; and what is seen of changes meanwhile."""
+"""The node or containerd restarts while containers run, and no change is lost."""
 
 import asyncio
 from contextlib import suppress
@@ -18,7 +18,7 @@ from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure
 
 
 async def test_node_started_anew_finds_everything_and_goes_on(containerd: ContainerdLab, tmp_path: Path) -> None:
-    """It adds a container to a sandbox that it did not make, with the host's name as before."""
+    """The new node adds a container to the old sandbox, with the same hostname."""
     async with opened(containerd) as cri:
         lab = CriLab(cri, tmp_path)
         pod = lab.pod("sleep", "1000")
@@ -36,7 +36,7 @@ async def test_node_started_anew_finds_everything_and_goes_on(containerd: Contai
 
 
 async def test_container_that_a_crashed_node_did_not_start_is_gone(containerd: ContainerdLab, tmp_path: Path) -> None:
-    """So the next one of its name is its first attempt still; what has started stays."""
+    """Its name and attempt are free for the next container; started containers stay."""
     async with opened(containerd) as cri:
         lab = CriLab(cri, tmp_path)
         pod = lab.pod("sleep", "1000")
@@ -51,8 +51,8 @@ async def test_container_that_a_crashed_node_did_not_start_is_gone(containerd: C
         await remove_everything(cri.runtime)
 
 
-async def test_start_is_finished_even_if_nobody_waits_for_it(cri: OpenCri, lab: CriLab) -> None:
-    """A node that is told to stop, or a pod that is deleted, does not make a container fail that was about to run."""
+async def test_start_completes_when_its_caller_is_cancelled(cri: OpenCri, lab: CriLab) -> None:
+    """The stop of a node or the deletion of a pod must not make a starting container fail."""
     pod = lab.pod("sleep", "1000")
     container_id = await cri.runtime.create_container(await lab.request(pod, await lab.sandbox(pod)))
     with pytest.raises(TimeoutError):
@@ -64,7 +64,7 @@ async def test_start_is_finished_even_if_nobody_waits_for_it(cri: OpenCri, lab: 
 async def test_container_whose_start_was_given_up_with_its_node_is_tried_again(
     containerd: ContainerdLab, tmp_path: Path
 ) -> None:
-    """containerd shows it as one that cannot be started; a node that comes takes it away."""
+    """containerd cannot start such a container again, so the next node removes it."""
     async with opened(containerd) as cri:
         lab = CriLab(cri, tmp_path)
         for attempt in range(0, 20, 2):
@@ -82,14 +82,14 @@ async def test_container_whose_start_was_given_up_with_its_node_is_tried_again(
         await remove_everything(cri.runtime)
 
 
-async def test_containers_outlive_containerd_and_changes_are_heard_again() -> None:
-    """While it is away calls fail; afterwards every pod is hinted at, and ends are heard as before."""
+async def test_containers_survive_a_restart_of_containerd_and_events_resume() -> None:
+    """While containerd is down calls fail; afterwards each pod is emitted as changed, and exits are seen again."""
     with running_containerd() as containerd:
         async with opened(containerd) as cri:
             lab = CriLab(cri, containerd.folder)
             pod = lab.pod("sh", "-c", "while ! [ -e /tmp/end ]; do sleep 0.02; done; exit 4")
             container_id = await lab.run(pod)
-            await asyncio.sleep(0.5)  # the pod was hinted at when the runtime was opened, too
+            await asyncio.sleep(0.5)  # opening the runtime has already emitted a change of the pod
             changes = cri.runtime.changes()
             containerd.kill()
             with pytest.raises(RuntimeFailure, match="rpc error: code = Unavailable"):
@@ -107,14 +107,14 @@ async def test_containers_outlive_containerd_and_changes_are_heard_again() -> No
 
 
 async def test_runtime_tells_whether_it_is_ready(cri: OpenCri) -> None:
-    """Here all is well."""
+    """The runtime and its network report no error."""
     assert (cri.name, cri.has_changes) == ("containerd", True)
     assert cri.version
     assert (cri.state.runtime_error(), cri.state.network_error()) == ("", "")
 
 
 async def test_runtime_without_a_network_says_so(tmp_path: Path) -> None:
-    """In the words that the Go kubelet has for it."""
+    """The error text is that of the Go kubelet."""
     with running_containerd() as containerd:
         (containerd.folder / "cni/lab.conflist").unlink()
         containerd.kill()
@@ -126,15 +126,14 @@ async def test_runtime_without_a_network_says_so(tmp_path: Path) -> None:
             assert cri.state.runtime_error() == ""
 
 
-async def test_socket_that_nobody_serves_is_a_failure(tmp_path: Path) -> None:
-    """At once, when it is opened."""
+async def test_opening_an_unserved_socket_fails_at_once(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match="Unavailable"):
         async with open_cri(CriSettings(socket=str(tmp_path / "none.sock"))):
             pass
 
 
 async def test_failure_of_a_runtime_that_is_away_says_when_to_try_again(tmp_path: Path) -> None:
-    """Soon; other failures do not know."""
+    """`retry_at` is at most 2 seconds away; other failures have none."""
     clock = SystemClock()
     begin = clock.now()
     async with CriChannel(f"unix://{tmp_path}/none.sock", clock) as channel:
@@ -146,8 +145,8 @@ async def test_failure_of_a_runtime_that_is_away_says_when_to_try_again(tmp_path
     assert CriFailure("Unknown", "no").plain().retry_at is None
 
 
-async def test_end_of_a_container_is_heard_soon(cri: OpenCri, lab: CriLab) -> None:
-    """With its exit code, and without anybody looking at everything."""
+async def test_exit_of_a_container_is_seen_through_its_event(cri: OpenCri, lab: CriLab) -> None:
+    """The exit code is known without a relist."""
     pod = lab.pod("sh", "-c", "exit 3")
     changes = cri.runtime.changes()
     await lab.run(pod)

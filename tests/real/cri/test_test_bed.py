@@ -1,4 +1,4 @@
-"""The test bed itself, asked with nothing but CRI's own calls: what stands here, the runtime may count on."""
+"""The containerd test bed itself, tested with bare CRI calls."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from pykubelet.aio.ids import RandomIds
 
 
 class Cri:
-    """CRI's stubs, and the shortest way to a pod and a container."""
+    """The CRI stubs, with short helpers for a pod and a container."""
 
     def __init__(self, channel: Any, lab: ContainerdLab, logs: Path) -> None:
         self.runtime, self.images = services.RuntimeServiceStub(channel), services.ImageServiceStub(channel)
@@ -55,7 +55,7 @@ class Cri:
         await self.runtime.StartContainer(cri.StartContainerRequest(container_id=container))
 
     async def run(self, image: str, *command: str) -> tuple[str, str]:
-        """A pod with one running container: the ids of its sandbox and its container."""
+        """Run a pod with one container and return the IDs of its sandbox and its container."""
         pod = self.pod()
         sandbox = await self.sandbox(pod)
         container = await self.container(pod, sandbox, image, *command)
@@ -89,7 +89,7 @@ async def bare(containerd: ContainerdLab, tmp_path: Path) -> AsyncIterator[Cri]:
 
 
 async def test_containerd_says_that_it_and_its_network_are_ready(bare: Cri) -> None:
-    """It speaks version 1 of CRI, and the configuration of the network has been read."""
+    """It speaks CRI v1 and has read the configuration of the network."""
     version = await bare.runtime.Version(cri.VersionRequest())
     assert (version.runtime_name, version.runtime_api_version) == ("containerd", "v1")
     status = (await bare.runtime.Status(cri.StatusRequest())).status
@@ -97,7 +97,7 @@ async def test_containerd_says_that_it_and_its_network_are_ready(bare: Cri) -> N
 
 
 async def test_pod_answers_at_its_own_address(bare: Cri) -> None:
-    """This machine reaches a pod, and another pod does too."""
+    """This machine and another pod can reach it."""
     sandbox, _ = await bare.run(oci_images.WEB)
     ip = await bare.ip_of(sandbox)
     reader, writer = await asyncio.open_connection(ip, 8080)
@@ -119,8 +119,8 @@ async def test_pod_answers_at_its_own_address(bare: Cri) -> None:
         (oci_images.NAMED_USER, "uid=1000(worker) gid=1000(worker) groups=1000(worker)"),
     ],
 )
-async def test_image_settles_what_runs_and_as_whom(bare: Cri, image: str, expected: str) -> None:
-    """The settings of the images that were made here are an image's settings to containerd."""
+async def test_image_sets_entry_point_and_user(bare: Cri, image: str, expected: str) -> None:
+    """containerd accepts the configuration of the images that the test bed builds."""
     sandbox, container = await bare.run(image)
     assert (await bare.until_ended(container)).exit_code == 0
     assert (bare.logs / "main.log").read_text().partition(" stdout F ")[2] == f"{expected}\n"
@@ -138,7 +138,7 @@ async def test_image_settles_what_runs_and_as_whom(bare: Cri, image: str, expect
 async def test_container_ends_as_its_image_has_it(
     bare: Cri, image: str, command: tuple[str, ...], exit_code: int
 ) -> None:
-    """One ends at TERM, one has to be killed, and one ends at the signal that its image names."""
+    """One ends at TERM, one has to be killed, and one ends at its image's STOPSIGNAL."""
     sandbox, container = await bare.run(image, *command)
     while "ready" not in (bare.logs / "main.log").read_text():
         await asyncio.sleep(0.01)
@@ -148,7 +148,7 @@ async def test_container_ends_as_its_image_has_it(
 
 
 async def test_command_in_a_container_gives_output_and_exit_code(bare: Cri) -> None:
-    """ExecSync tells both streams apart."""
+    """ExecSync returns stdout and stderr separately."""
     sandbox, container = await bare.run(oci_images.BUSYBOX, "sleep", "1000")
     command = ["sh", "-c", "echo out; echo err >&2; exit 7"]
     answer = await bare.runtime.ExecSync(cri.ExecSyncRequest(container_id=container, cmd=command, timeout=5))
@@ -157,7 +157,7 @@ async def test_command_in_a_container_gives_output_and_exit_code(bare: Cri) -> N
 
 
 async def test_image_made_during_a_test_is_there_at_once(bare: Cri) -> None:
-    """A test has images of its own, and removes them again."""
+    """Tests can add images of their own and remove them again."""
     image = cri.ImageSpec(image="example.test/own:1")
     bare.lab.add_images([oci_images.Image(image.image, {"User": "1234"}, {"srv/large": os.urandom(1_000_000)})])
     found = (await bare.images.ImageStatus(cri.ImageStatusRequest(image=image))).image
@@ -167,7 +167,7 @@ async def test_image_made_during_a_test_is_there_at_once(bare: Cri) -> None:
 
 
 async def test_container_outlives_a_crash_of_containerd(bare: Cri) -> None:
-    """Killed and started again, containerd has the same container, still running."""
+    """After the restart containerd shows the same container as running."""
     sandbox, container = await bare.run(oci_images.BUSYBOX, "sleep", "1000")
     bare.lab.kill()
     bare.lab.start()
@@ -177,7 +177,7 @@ async def test_container_outlives_a_crash_of_containerd(bare: Cri) -> None:
 
 
 async def test_nothing_is_left_of_a_lab_that_ended_with_running_pods(tmp_path: Path) -> None:
-    """No process, mount, link, cgroup or folder, whatever the tests have left."""
+    """No process, mount, network link, cgroup or folder remains."""
     with running_containerd() as lab:
         async with talking_to(lab, tmp_path) as bare:
             await bare.run(oci_images.STUBBORN)
@@ -197,8 +197,8 @@ def traces_of(lab: ContainerdLab) -> dict[str, list[Any]]:
     }
 
 
-async def test_bare_calls_tell_what_the_runtime_itself_takes(bare: Cri, capsys: pytest.CaptureFixture[str]) -> None:
-    """The least time of each call on the way of a pod, below which no kubelet can be."""
+async def test_bare_calls_show_the_least_time_of_the_runtime(bare: Cri, capsys: pytest.CaptureFixture[str]) -> None:
+    """No kubelet can be faster than these CRI calls; each takes less than 5 s here."""
     clock, least = SystemClock(), dict[str, float]()
 
     async def timed(name: str, call: Awaitable[Any]) -> Any:

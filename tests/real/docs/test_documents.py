@@ -1,4 +1,4 @@
-"""Every command and every program in the README and the guides is run as it stands there."""
+"""Runs every command and every program in the README and the guides as written."""
 
 import os
 import re
@@ -16,10 +16,10 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 BLOCKS = {str(path.relative_to(ROOT)): read_blocks(path.read_text()) for path in DOCUMENTS}
 LANGUAGES = {"sh", "python", "yaml", "console"}
 WORDS = {"not-run", "stays", "after-ctrl-c", "pytest", "file"}
-# What cannot be run on one machine without a network, and no more.
+# Blocks that one machine without a network cannot run.
 MOST_NOT_RUN = 6
 PATH = re.compile(r"[`(]((?:bench|deploy|docs|examples|scripts|src|tests|tools)/[\w./-]+)[`)]")
-# Named, but not written yet; take out what is there.
+# The user ID of an ordinary user.
 ORDINARY = 12345
 
 
@@ -29,14 +29,14 @@ def is_run(block: Block) -> bool:
 
 @pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if any(map(is_run, blocks))])
 def test_what_the_document_says_works(name: str, tmp_path: Path) -> None:
-    """Its blocks, typed one after the other in one shell, do what they say."""
+    """Its blocks run in order in one shell and give the documented output."""
     problems = type_document(ROOT / name, tmp_path)
     assert not problems, "\n\n".join(problems)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="all tests are an ordinary user's then")
 def test_one_machine_is_enough_for_an_ordinary_user() -> None:
-    """The first guide, with all examples, works without root too."""
+    """The first guide with all of its examples works without root."""
     with TemporaryDirectory() as folder:
         problems = type_document(ROOT / "docs/guides/run-pods-on-one-machine.md", Path(folder), uid=ORDINARY)
     assert not problems, "\n\n".join(problems)
@@ -44,7 +44,7 @@ def test_one_machine_is_enough_for_an_ordinary_user() -> None:
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_say_what_they_are(name: str) -> None:
-    """A picture has no language and nothing to type; all else is of a kind that is run, with words that mean something."""
+    """Blocks with commands have a language that is run, and only known options; diagrams have no language."""
     for block in BLOCKS[name]:
         where = f"{name}:{block.line}"
         if not block.language:
@@ -56,13 +56,13 @@ def test_blocks_say_what_they_are(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in BLOCKS if name == "README.md" or name.startswith("docs/guides/")])
 def test_files_that_are_named_exist(name: str) -> None:
-    """Who follows a pointer to a file or folder of the project finds it."""
+    """Paths of this project in README and the guides must exist."""
     named = set(PATH.findall((ROOT / name).read_text()))
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
 
 
 def test_few_blocks_are_not_run_and_each_says_why() -> None:
-    """The list is short, and a reason is more than a word."""
+    """A reason has at least three words."""
     reasons = [block.options["not-run"] for blocks in BLOCKS.values() for block in blocks if "not-run" in block.options]
     assert len(reasons) <= MOST_NOT_RUN
     assert [reason for reason in reasons if len(reason.split()) < 3] == []

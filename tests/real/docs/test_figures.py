@@ -1,4 +1,4 @@
-"""The figures that README shows were measured."""
+"""The figures in README come from recorded measurements."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from document_session import ROOT
 
 
 def test_figures_in_readme_are_those_of_the_results_it_names() -> None:
-    """The table is written from the files, and each of them is there."""
+    """The table matches the result files that it names, and each of them exists."""
     command = [sys.executable, str(ROOT / "bench/readme_figures.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""How blocks are read from a document, and what becomes of them."""
+"""How code blocks are read from a document and turned into a shell script."""
 
 import subprocess
 from textwrap import dedent
@@ -34,7 +34,7 @@ def block(language: str, text: str, *, line: int = 1, **options: str) -> Block:
 
 
 def test_blocks_are_read_with_language_options_and_line() -> None:
-    """Also one that is indented in a list, whose own indentation stays."""
+    """A block indented in a list keeps only its own indentation."""
     assert read_blocks(TEXT) == (
         Block("sh", {"not-run": "needs a cluster of yours", "stays": ""}, "kubectl get pods\n", 5),
         Block("python", {}, "if True:\n    print(1)\n", 11),
@@ -42,8 +42,8 @@ def test_blocks_are_read_with_language_options_and_line() -> None:
     )
 
 
-def test_block_that_nobody_closes_is_an_error() -> None:
-    """The rest of the document would be taken for code."""
+def test_unclosed_block_is_an_error() -> None:
+    """Otherwise the rest of the document would be taken for code."""
     with pytest.raises(ValueError, match="line 2: a block that nobody closes"):
         read_blocks("text\n```sh\nls\n")
 
@@ -58,13 +58,13 @@ def test_block_that_nobody_closes_is_an_error() -> None:
         ("pods -> x", False),
     ],
 )
-def test_commands_are_told_from_pictures(text: str, is_typed: bool) -> None:
-    """By how their lines begin."""
+def test_commands_are_distinguished_from_diagrams(text: str, is_typed: bool) -> None:
+    """The beginning of a line decides."""
     assert block("", text).looks_like_commands is is_typed
 
 
 def test_console_is_read_as_commands_and_their_answers() -> None:
-    """An answer goes on until the next command; one before any command is an error."""
+    """Output extends to the next command; output before the first command is an error."""
     assert read_console(block("console", "$ one\na\nb\n$ two\n", line=7)) == (
         Exchange("one", "a\nb\n", 7),
         Exchange("two", "", 10),
@@ -83,13 +83,13 @@ def test_console_is_read_as_commands_and_their_answers() -> None:
         ("", "\n", True),
     ],
 )
-def test_answers_are_compared_by_what_is_shown(shown: str, said: str, fits: bool) -> None:
-    """Three dots are anything, lines or a part of one; the width of columns is nothing."""
+def test_console_output_is_compared_with_wildcards(shown: str, said: str, fits: bool) -> None:
+    """`...` matches any text within a line or any lines; the width of columns is ignored."""
     assert Exchange("x", shown, 1).fits(said) is fits
 
 
 def run(*blocks: Block) -> subprocess.CompletedProcess[str]:
-    """What a shell makes of blocks, without Python or pykubelet."""
+    """Run the script of blocks with stubs for python and pykubelet."""
     script = 'python() { cat "$1"; }; pykubelet() { echo "$@"; }\n' + script_of(blocks)
     return subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=False)
 
@@ -100,7 +100,7 @@ def _in_a_folder(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_blocks_share_one_shell_and_the_first_failure_ends_it() -> None:
-    """What one exports the next one has; where it ended is told."""
+    """A later block has the exported variables; the output shows the line of the failed block."""
     done = run(
         block("sh", "export A=1\n", line=3), block("sh", "echo $A\n", line=7), block("sh", "false\ntrue\n", line=9)
     )
@@ -109,12 +109,12 @@ def test_blocks_share_one_shell_and_the_first_failure_ends_it() -> None:
 
 
 def test_block_that_is_not_to_be_run_and_a_picture_are_left_out() -> None:
-    """Neither makes a step."""
+    """Neither adds a step to the script."""
     assert script_of([block("sh", "false\n", not_run="why not"), block("", "picture\n")]) == script_of([])
 
 
 def test_command_that_stays_runs_beside_the_others_until_ctrl_c() -> None:
-    """They begin when it says that it is ready, and it ends well."""
+    """The next blocks start when it prints `ready`, and it is ended with TERM."""
     stays = "trap 'echo ended >ended; exit 0' TERM; echo ready x; while true; do sleep 0.05; done\n"
     done = run(
         block("sh", stays, stays=""), block("sh", "test ! -e ended\n"), block("sh", "cat ended\n", after_ctrl_c="")
@@ -123,19 +123,19 @@ def test_command_that_stays_runs_beside_the_others_until_ctrl_c() -> None:
 
 
 def test_command_that_ends_before_it_is_ready_is_a_failure() -> None:
-    """With all that it said."""
+    """Its output is shown."""
     done = run(block("sh", "echo no port; exit 3\n", stays=""))
     assert done.returncode == 1
     assert "no port" in done.stdout
 
 
 def test_program_is_saved_and_run() -> None:
-    """Under its name, if it has one, so that another one can import it."""
+    """A program with a file name can be imported by later ones."""
     done = run(block("python", "a\n", file="one.py"), block("python", "b\n"), block("sh", "cat one.py\n"))
     assert [line for line in done.stdout.splitlines() if not line.startswith("===")] == ["a", "b", "a"]
 
 
 def test_manifest_is_saved_under_its_name_and_checked() -> None:
-    """In a folder that may not be there yet."""
+    """Its folder is created if needed."""
     done = run(block("yaml", "kind: Pod\n", file="my/pod.yaml"), block("sh", "cat my/pod.yaml\n"))
     assert done.stdout == "=== line 1\ncheck my/pod.yaml\n=== line 1\nkind: Pod\n"

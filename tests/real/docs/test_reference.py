@@ -1,4 +1,4 @@
-"""The reference is what the code says, and names every file that is there."""
+"""The generated reference matches the code and describes every file in the data folder."""
 
 import os
 import re
@@ -25,8 +25,8 @@ spec:
 ROW = re.compile(r"^\| `([^`]+)` \| (\d{4})? ?\|", re.MULTILINE)
 
 
-def test_pages_are_as_they_would_be_written() -> None:
-    """Who changes an option writes the reference anew."""
+def test_reference_pages_are_up_to_date() -> None:
+    """A changed option requires `tools/generate_reference.py` to run again."""
     command = [sys.executable, "tools/generate_reference.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
@@ -34,7 +34,7 @@ def test_pages_are_as_they_would_be_written() -> None:
 
 @pytest.mark.timeout(120)
 def test_files_of_the_data_folder_are_all_described(tmp_path: Path) -> None:
-    """With the rights that they have."""
+    """The documented modes match those on disk."""
     described = dict(ROW.findall((ROOT / "docs/reference/settings.md").read_text().partition("## Files")[2]))
     assert "state.db" in described
     (tmp_path / "pods").mkdir()

@@ -1,4 +1,4 @@
-"""The tours name the hops of a real run: each place in a numbered step is entered, and the steps come in this order."""
+"""The tours in docs match traced runs: every place in a numbered step is entered, in the order of the steps."""
 
 import re
 import sys
@@ -25,12 +25,12 @@ def steps(text: str) -> list[list[tuple[str, str]]]:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("tour", TOURS)
 def test_tour_follows_a_traced_run(tour: str) -> None:
-    """A hop that is not taken, or taken earlier than the tour says, makes this fail."""
+    """It fails when a step is not entered, or entered before an earlier step."""
     found = steps((ROOT / "docs" / tour).read_text())
     assert len(found) >= 5
     assert [number for number, places in enumerate(found, 1) if not places] == [], "each step names a place"
     entered = {place: index for index, place in enumerate(PATHS[TOURS[tour]]())}
     assert [place for places in found for place in places if place not in entered] == []
-    # From then on a loop goes round: statuses are sent and pods synced several times.
+    # Later steps repeat: statuses are sent and pods are synced several times.
     firsts = [entered[places[0]] for places in found][:8]
     assert firsts == sorted(firsts), "steps in the order in which they happen"

@@ -1,4 +1,4 @@
-"""Servers and clients on loopback: plain ones, and secure ones with what a kubeconfig describes."""
+"""Servers and clients on loopback, plain or with TLS and a kubeconfig."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ async def _streamed(request: web.Request, *chunks: bytes, cut: bool = False) -> 
     for chunk in chunks:
         await response.write(chunk)
     if cut:
-        # What was written must be on its way before the connection breaks.
+        # The chunks must leave before the connection breaks.
         await asyncio.sleep(0.05)
         assert request.transport is not None
         request.transport.abort()
@@ -66,25 +66,25 @@ def _watch_line(type: str, version: int, name: str = "web") -> bytes:
 
 @pytest.fixture
 def served() -> Callable[..., AbstractAsyncContextManager[str]]:
-    """Serves every request with one handler; gives the server's URL."""
+    """Serve every request with one handler; yields the URL of the server."""
     return _served
 
 
 @pytest.fixture
 def client_of() -> Callable[..., AbstractAsyncContextManager[RestClient]]:
-    """A client of a server that is one handler."""
+    """A client whose server is one handler."""
     return _client_of
 
 
 @pytest.fixture
 def streamed() -> Callable[..., Awaitable[web.StreamResponse]]:
-    """Answers a request with chunks; `cut` breaks the connection instead of ending the answer."""
+    """Respond with chunks; `cut` aborts the connection instead of ending the response."""
     return _streamed
 
 
 @pytest.fixture
 def watch_line() -> Callable[..., bytes]:
-    """The line of an event."""
+    """One watch event as a line of JSON."""
     return _watch_line
 
 
@@ -95,7 +95,7 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def server_tls(authority: trustme.CA) -> ssl.SSLContext:
-    """A server that asks for client certificates but takes clients without."""
+    """The TLS context of a server for which client certificates are optional."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1", "api.internal").configure_cert(context)
     authority.configure_trust(context)
@@ -104,7 +104,7 @@ def server_tls(authority: trustme.CA) -> ssl.SSLContext:
 
 
 async def _who(request: web.Request) -> web.Response:
-    """Answers with a pod named after the client certificate and the Authorization header."""
+    """Respond with a pod named after the client certificate and the Authorization header."""
     assert request.transport is not None
     peer = request.transport.get_extra_info("peercert") or {}
     name = next((value for part in peer.get("subject", ()) for key, value in part if key == "commonName"), "")
@@ -118,7 +118,7 @@ async def _who(request: web.Request) -> web.Response:
 def secure_client(
     authority: trustme.CA, server_tls: ssl.SSLContext, tmp_path: Path
 ) -> Callable[..., AbstractAsyncContextManager[RestClient]]:
-    """A client of a TLS server that tells who it saw, configured by a kubeconfig in `tmp_path`."""
+    """A client, configured by a kubeconfig in `tmp_path`, of a TLS server that returns the caller's identity."""
     (tmp_path / "ca.crt").write_bytes(authority.cert_pem.bytes())
 
     @asynccontextmanager
@@ -145,7 +145,7 @@ def secure_client(
 
 @pytest.fixture
 def write_pair(authority: trustme.CA, tmp_path: Path) -> Callable[[str], None]:
-    """Writes a client certificate of this name, and its key, into `tmp_path`."""
+    """Write a client certificate with this name, and its key, to `tmp_path`."""
 
     def written(name: str) -> None:
         issued = authority.issue_cert(common_name=name)

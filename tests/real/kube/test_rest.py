@@ -1,4 +1,4 @@
-"""The client over real sockets: TLS, certificates, tokens, plugins, watches, and servers that misbehave."""
+"""The REST client over real sockets: verbs, errors, limits, retries, and broken servers."""
 
 import asyncio
 import gzip
@@ -39,7 +39,7 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace
 
 
 async def test_client_speaks_the_verbs(client_of: ClientOf) -> None:
-    """Method, path, query, body and content type as the API wants them."""
+    """Each verb sends the method, path, query, body and content type that the API expects."""
     seen: list[tuple[str, str, str, str]] = []
 
     async def handler(request: web.Request) -> web.Response:
@@ -75,7 +75,7 @@ async def test_client_speaks_the_verbs(client_of: ClientOf) -> None:
 
 
 async def test_client_raises_the_servers_errors(client_of: ClientOf) -> None:
-    """From Status bodies, with their details."""
+    """The error class, message and details come from the Status body."""
     answers: list[Any] = [
         NotFound('pods "web" not found', details={"name": "web"}),
         Conflict("changed"),
@@ -96,7 +96,7 @@ async def test_client_raises_the_servers_errors(client_of: ClientOf) -> None:
 
 
 async def test_client_reads_gzip_and_bounds_what_it_unpacks(client_of: ClientOf) -> None:
-    """A small answer may be a big one in disguise."""
+    """A small compressed response may unpack to a huge one."""
 
     async def handler(request: web.Request) -> web.Response:
         assert request.headers["Accept-Encoding"] == "gzip"
@@ -112,8 +112,8 @@ async def test_client_reads_gzip_and_bounds_what_it_unpacks(client_of: ClientOf)
         assert (await client.get(PODS, "web", namespace="default")).metadata.name == "web"
 
 
-async def test_client_waits_and_repeats_when_the_server_asks_for_it(client_of: ClientOf) -> None:
-    """At most ten times, and not if the wait is longer than a request may take."""
+async def test_client_retries_after_429_with_retry_after(client_of: ClientOf) -> None:
+    """It retries at most ten times, and not if the wait exceeds the request timeout."""
     calls = 0
     after = "0"
 
@@ -153,7 +153,7 @@ async def test_client_repeats_no_write_after_an_unclear_failure(client_of: Clien
 
 
 class EverNew:
-    """Credentials that are others each time."""
+    """Credentials that return a new token each time."""
 
     def __init__(self) -> None:
         self.given = 0
@@ -167,7 +167,7 @@ class EverNew:
 
 
 async def test_client_tries_new_credentials_only_once(served: Served) -> None:
-    """A server that knows nobody is not asked for ever."""
+    """A server that rejects every token gets no endless retries."""
     calls = 0
 
     async def handler(_: web.Request) -> web.Response:
@@ -182,7 +182,7 @@ async def test_client_tries_new_credentials_only_once(served: Served) -> None:
 
 
 async def test_client_follows_no_redirect(client_of: ClientOf) -> None:
-    """A redirect could carry our token elsewhere."""
+    """A redirect could send our token to another server."""
 
     async def handler(request: web.Request) -> web.Response:
         raise web.HTTPFound("http://127.0.0.1:1/elsewhere")
@@ -193,7 +193,7 @@ async def test_client_follows_no_redirect(client_of: ClientOf) -> None:
 
 
 async def test_requests_are_counted_by_answer(client_of: ClientOf) -> None:
-    """Those without an answer too; the server is named without what else its URL may hold."""
+    """Requests without a response count as `<error>`; the host label has no other parts of the URL."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         if request.path.endswith("silent"):
@@ -216,7 +216,7 @@ async def test_requests_are_counted_by_answer(client_of: ClientOf) -> None:
 async def test_client_reports_a_server_that_is_not_there_or_too_slow(
     served: Served, client_of: ClientOf, streamed: Streamed
 ) -> None:
-    """Refused, cut, and silent: NotReached, with the cause."""
+    """A refused, aborted, cut or silent connection raises NotReached with its cause."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         match request.path.rpartition("/")[2]:
@@ -247,8 +247,8 @@ async def test_client_reports_a_server_that_is_not_there_or_too_slow(
                 pass
 
 
-async def test_client_says_what_no_api_server_answered(client_of: ClientOf) -> None:
-    """Some other server's page is an error, not an object."""
+async def test_client_rejects_responses_that_no_api_server_sends(client_of: ClientOf) -> None:
+    """An HTML page is an error, not an object."""
 
     async def handler(_: web.Request) -> web.Response:
         return web.Response(text="<html>", content_type="text/html")
@@ -257,13 +257,13 @@ async def test_client_says_what_no_api_server_answered(client_of: ClientOf) -> N
         with pytest.raises(InternalError, match="the server's Pod cannot be read"):
             await client.get(PODS, "web", namespace="default")
         async with client.watch(PODS) as events:
-            # The page has no end of line, so it only shows at the end.
+            # The page has no newline, so the error only appears at its end.
             with pytest.raises(NotReached, match="middle of an event"):
                 await anext(events)
 
 
 async def test_client_shows_no_credentials_in_errors_of_the_transport() -> None:
-    """The library's own error carries the request's headers."""
+    """The HTTP library's own exception has the headers of the request."""
 
     async def garbage(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"no HTTP at all\r\n\r\n")

@@ -1,4 +1,4 @@
-"""A client that has much to ask does not ask everything at once."""
+"""The REST client limits its concurrent requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,10 +12,10 @@ from pykubelet.client.rest import RestClient, RestClientLimits
 ClientOf = Callable[..., AbstractAsyncContextManager[RestClient]]
 
 
-async def test_client_sends_so_many_requests_at_once_and_watches_do_not_count(
+async def test_client_limits_concurrent_requests_but_not_watches(
     client_of: ClientOf, streamed: Callable[..., Awaitable[web.StreamResponse]]
 ) -> None:
-    """The others wait for their turn; each request has a connection of its own."""
+    """Requests above the limit wait."""
     active, most, watching = 0, 0, asyncio.Event()
 
     async def handler(request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Who the server is and who we are, over real TLS: authorities, certificates, tokens, plugins."""
+"""TLS trust and client credentials over real TLS: authorities, certificates, tokens, and exec plugins."""
 
 import asyncio
 import base64
@@ -31,8 +31,8 @@ async def name_seen(client: RestClient) -> str:
     return (await client.get(PODS, "web", namespace="default")).metadata.name
 
 
-async def test_server_must_be_who_it_claims(secure_client: SecureClient) -> None:
-    """By the cluster's authority and its name; skipping that is a choice."""
+async def test_server_certificate_is_verified(secure_client: SecureClient) -> None:
+    """The cluster's authority and server name apply, unless verification is switched off."""
     async with secure_client({}) as client:
         assert await name_seen(client) == "|"
     trusted = {"certificate-authority": "ca.crt"}
@@ -59,7 +59,7 @@ async def test_old_tls_is_refused(secure_client: SecureClient, server_tls: ssl.S
 async def test_client_certificate_is_shown_and_followed_when_renewed(
     secure_client: SecureClient, write_pair: WritePair, tmp_path: Path
 ) -> None:
-    """New requests show the new certificate, without a restart."""
+    """New requests use the renewed certificate without a restart."""
     write_pair("system:node:one")
     clock = ManualClock()
     user = {"client-certificate": "client.crt", "client-key": "client.key"}
@@ -68,7 +68,7 @@ async def test_client_certificate_is_shown_and_followed_when_renewed(
         write_pair("system:node:two")
         clock.advance(11)
         assert await name_seen(client) == "system:node:two|"
-        # Half of a renewal: the certificate is new, its key not yet.
+        # A half-finished renewal: the certificate is new, the key still old.
         key = (tmp_path / "client.key").read_bytes()
         write_pair("system:node:three")
         new_key = (tmp_path / "client.key").read_bytes()
@@ -103,7 +103,7 @@ async def test_client_certificate_may_be_inline_beside_a_token(
 async def test_token_file_renewed_is_used_after_a_401(
     secure_client: SecureClient, write_pair: WritePair, tmp_path: Path
 ) -> None:
-    """Without waiting for the minute to be over; a token that stays bad is an error."""
+    """The file is read again at once, not after a minute; a token that stays rejected is an error."""
     (tmp_path / "token").write_text("fresh")
     async with secure_client({"tokenFile": "token"}) as client:
         assert await name_seen(client) == "|Bearer fresh"
@@ -116,7 +116,7 @@ async def test_token_file_renewed_is_used_after_a_401(
 
 
 def plugin_user(folder: Path, script: str, **fields: Any) -> dict[str, Any]:
-    """A user whose plugin is a small Python program."""
+    """A kubeconfig user whose exec plugin is a small Python program."""
     (folder / "plugin.py").write_text(script)
     return {
         "exec": {
@@ -149,7 +149,7 @@ print(json.dumps({"kind": "ExecCredential", "apiVersion": info["apiVersion"], "s
 async def test_plugin_gives_a_token_once_until_it_expires(
     secure_client: SecureClient, write_pair: WritePair, tmp_path: Path
 ) -> None:
-    """It gets its environment, its arguments, cluster info, and no standard input."""
+    """The plugin gets its environment, arguments and cluster info, and an empty stdin."""
     env = [{"name": "WHO", "value": "me"}, {"name": "EXPIRES", "value": "2026-01-01T00:10:00Z"}]
     user = plugin_user(tmp_path, TOKEN_PLUGIN, env=env, provideClusterInfo=True)
     clock = ManualClock()
@@ -213,7 +213,7 @@ async def test_plugin_that_fails_is_an_error_that_says_why(
 
 
 async def test_plugin_gets_no_standard_input_and_runs_again_only_for_its_newest_credential(tmp_path: Path) -> None:
-    """Several requests may report the same refusal."""
+    """Several requests may report the same rejected credential."""
     command = ("-c", """read line; echo x >>"$0"; wc -l <"$0" >"$0.n"; read number <"$0.n"
         echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"'$line$number'"}}'
     """, str(tmp_path / "runs"))  # fmt: skip
@@ -237,7 +237,7 @@ async def test_plugin_gets_no_standard_input_and_runs_again_only_for_its_newest_
 
 
 async def test_plugin_that_hangs_is_ended() -> None:
-    """After its time, with its process."""
+    """Its process is killed after the timeout."""
     plugin = ExecPlugin(command="sleep", args=("60",), api_version="client.authentication.k8s.io/v1")
     credentials = ExecCredentials(
         plugin, environment={"PATH": "/usr/bin:/bin"}, clock=SystemClock(), timeout_seconds=0.1

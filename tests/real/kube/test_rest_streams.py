@@ -1,4 +1,4 @@
-"""The client's answers as they come, with all that belongs to them, and its WebSockets."""
+"""Responses of the REST client with code and warnings, streamed bodies, and WebSockets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +16,7 @@ PLAN = RestRequest("GET", "/api/v1/namespaces/default/pods/web/exec?command=date
 
 
 async def echo(request: web.Request) -> web.StreamResponse:
-    """Sends back what it gets, and closes at the word `end`."""
+    """Echo each message, and close at the message `end`."""
     socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
     await socket.prepare(request)
     async for message in socket:
@@ -31,7 +31,7 @@ async def echo(request: web.Request) -> web.StreamResponse:
 
 
 async def test_answer_has_its_code_and_warnings(client_of: ClientOf) -> None:
-    """Beside its body."""
+    """They come with the body."""
 
     async def handle(_: web.Request) -> web.StreamResponse:
         return web.Response(status=201, body=b"{}", headers={"Warning": '299 - "be careful"'})
@@ -42,7 +42,7 @@ async def test_answer_has_its_code_and_warnings(client_of: ClientOf) -> None:
 
 
 async def test_body_is_given_as_it_comes(client_of: ClientOf) -> None:
-    """The first piece before there is a second; leaving ends the request."""
+    """The first chunk arrives before the server writes the second."""
     go, gone = asyncio.Event(), asyncio.Event()
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -64,7 +64,7 @@ async def test_body_is_given_as_it_comes(client_of: ClientOf) -> None:
 
 
 async def test_refused_stream_is_an_error(client_of: ClientOf) -> None:
-    """Before anything is read."""
+    """Entering the context raises the server's error."""
 
     async def handle(_: web.Request) -> web.StreamResponse:
         return web.json_response(NotFound("no such pod").to_status(), status=404)
@@ -76,7 +76,7 @@ async def test_refused_stream_is_an_error(client_of: ClientOf) -> None:
 
 
 async def test_web_socket_carries_messages_both_ways(client_of: ClientOf) -> None:
-    """In the protocol that both speak; None when the other side has closed it."""
+    """The subprotocol is one that both sides support; `receive` returns None when the other side has closed."""
     known = ("v5.channel.k8s.io", "v4.channel.k8s.io")
     async with asyncio.timeout(30), client_of(echo) as client, client.connect(PLAN, known) as socket:
         assert socket.protocol == "v4.channel.k8s.io"
@@ -89,7 +89,7 @@ async def test_web_socket_carries_messages_both_ways(client_of: ClientOf) -> Non
 
 @pytest.mark.parametrize("error", [BadRequest("container nobody is not valid"), Forbidden("you may not")], ids=str)
 async def test_refused_web_socket_is_the_servers_error(client_of: ClientOf, error: BadRequest | Forbidden) -> None:
-    """With its words, which a handshake alone does not carry."""
+    """The error has the message of the Status body, which a failed handshake alone does not give."""
 
     async def handle(_: web.Request) -> web.StreamResponse:
         return web.json_response(error.to_status(), status=error.code)
@@ -100,8 +100,8 @@ async def test_refused_web_socket_is_the_servers_error(client_of: ClientOf, erro
                 pytest.fail("there is no connection")
 
 
-async def test_server_that_knows_no_web_sockets_is_told(client_of: ClientOf) -> None:
-    """It answered something else."""
+async def test_server_without_web_socket_support_is_an_error(client_of: ClientOf) -> None:
+    """The server answers the handshake with 200."""
 
     async def handle(_: web.Request) -> web.StreamResponse:
         return web.Response(text="hello")
@@ -112,9 +112,7 @@ async def test_server_that_knows_no_web_sockets_is_told(client_of: ClientOf) -> 
                 pytest.fail("there is no connection")
 
 
-async def test_web_socket_to_nobody_is_not_reached(client_of: ClientOf) -> None:
-    """As every other request."""
-
+async def test_web_socket_on_a_broken_connection_raises_not_reached(client_of: ClientOf) -> None:
     async def handle(request: web.Request) -> web.StreamResponse:
         assert request.transport is not None
         request.transport.abort()

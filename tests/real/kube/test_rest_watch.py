@@ -1,4 +1,4 @@
-"""Watches over real sockets: streams, cuts, endless lines, and a reflector on top."""
+"""Watches over real sockets: split events, broken connections, line limits, and a reflector on top."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace
 async def test_watch_streams_events_however_they_are_cut(
     client_of: ClientOf, streamed: Streamed, watch_line: WatchLine
 ) -> None:
-    """Chunks end anywhere; the parameters are those of a watch."""
+    """Chunk borders may be anywhere; the query has the parameters of a watch."""
     lines = b"".join(
         [
             watch_line("ADDED", 8),
@@ -94,7 +94,7 @@ async def test_watch_refuses_a_line_without_end(client_of: ClientOf, streamed: S
 
 
 async def test_watch_takes_a_long_line(client_of: ClientOf, streamed: Streamed, watch_line: WatchLine) -> None:
-    """Far beyond what a line reader usually allows."""
+    """A line of 3 MB exceeds the usual limit of line readers."""
     long = watch_line("ADDED", 8).replace(b'"kind": "Pod"', b'"kind": "Pod", "note": "' + b"x" * 3_000_000 + b'"')
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -104,10 +104,10 @@ async def test_watch_takes_a_long_line(client_of: ClientOf, streamed: Streamed, 
         assert (await anext(events)).resource_version == "8"
 
 
-async def test_watch_that_outlives_its_time_is_ended_here(
+async def test_client_ends_a_watch_that_exceeds_its_timeout(
     client_of: ClientOf, streamed: Streamed, watch_line: WatchLine
 ) -> None:
-    """A server or network that forgot us must not hold the reflector for ever."""
+    """A server or network that forgot the watch must not block the reflector forever."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         response = await streamed(request, watch_line("ADDED", 8))
@@ -117,14 +117,14 @@ async def test_watch_that_outlives_its_time_is_ended_here(
     limits = RestClientLimits(watch_grace_seconds=0.1)
     async with client_of(handler, limits) as client, client.watch(PODS, timeout_seconds=0.1) as events:
         await anext(events)
-        with pytest.raises(NotReached, match="no answer in time"):
+        with pytest.raises(NotReached, match="no response in time"):
             await anext(events)
 
 
 async def test_watch_closes_its_connection_when_left_or_cancelled(
     client_of: ClientOf, streamed: Streamed, watch_line: WatchLine
 ) -> None:
-    """The server notices at once."""
+    """The server sees the connection close promptly."""
     closed = asyncio.Event()
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -155,7 +155,7 @@ async def test_watch_closes_its_connection_when_left_or_cancelled(
 async def test_many_watches_leave_room_for_requests(
     client_of: ClientOf, streamed: Streamed, watch_line: WatchLine
 ) -> None:
-    """The pool of connections has no bound that watches could fill."""
+    """The connection pool has no limit that watches could exhaust."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         if "watch" not in request.query:
@@ -184,7 +184,7 @@ async def test_many_watches_leave_room_for_requests(
 
 
 class Names:
-    """A sink that keeps names."""
+    """A sink that records the names of objects."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -209,7 +209,7 @@ class Names:
 async def test_reflector_follows_over_http_through_cuts(
     client_of: ClientOf, streamed: Streamed, watch_line: WatchLine
 ) -> None:
-    """The whole path: list, watch, a cut in the middle of an event, resume."""
+    """It lists, watches, loses the connection in the middle of an event, and resumes."""
     watches: list[str] = []
 
     async def handler(request: web.Request) -> web.StreamResponse:

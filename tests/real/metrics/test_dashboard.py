@@ -1,4 +1,4 @@
-"""The dashboard that comes with the project asks only for what the programs tell."""
+"""The shipped Grafana dashboard queries only metrics that the programs expose."""
 
 import json
 import re
@@ -16,7 +16,7 @@ DASHBOARD = Path(__file__).parents[3] / "deploy/grafana-dashboard.json"
 NODE = "/api/v1/nodes/node-1/proxy/metrics"
 PATIENCE = "--timeout=30s"
 WORDS = {"sum", "by", "rate", "count", "max", "topk", "vector", "or", "time", "histogram_quantile", "le"}
-# Nothing of this has happened on a node that is well, and a simulation takes no time of the processor.
+# A healthy node has no samples of these, and simulated containers use no CPU.
 MAY_BE_EMPTY = {
     "pod_cpu_usage_seconds_total",
     "kubelet_admission_rejections_total",
@@ -50,19 +50,19 @@ FIRST_ENDS = 'sim.pykubelet.dev/first: \'{"runs": [{"seconds": 0}]}\''
 
 
 def expressions() -> list[str]:
-    """All that the dashboard asks Prometheus for."""
+    """All Prometheus expressions of the dashboard."""
     panels = json.loads(DASHBOARD.read_text())["panels"]
     return [target["expr"] for panel in panels for target in panel.get("targets", ())]
 
 
 def metrics_of(expression: str) -> set[str]:
-    """The names of metrics in an expression; labels and durations are none."""
+    """The metric names in an expression, without labels and durations."""
     bare = re.sub(r"\{[^}]*\}|\[[^]]*\]|by \([^)]*\)|\"[^\"]*\"", " ", expression)
     return set(re.findall(r"\b[a-z][a-z0-9_]+\b", bare)) - WORDS
 
 
 def labels_of(expression: str) -> set[str]:
-    """The labels that an expression groups by or chooses by."""
+    """The labels that an expression groups by or selects by."""
     groups = re.findall(r"by \(([^)]*)\)", expression)
     chosen = re.findall(r"[{,]\s*(\w+)\s*=", expression)
     return {label.strip() for group in groups for label in group.split(",")} | set(chosen)
@@ -70,7 +70,7 @@ def labels_of(expression: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """All pages of metrics of a cluster with a static pod that is probed and a deployment."""
+    """All metrics pages of a cluster with a probed static pod and a deployment."""
     folder = tmp_path_factory.mktemp("metrics")
     manifest = folder / "pods.yaml"
     manifest.write_text(
@@ -90,8 +90,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
         assert process.stop() == 0
 
 
-def test_dashboard_asks_only_for_what_is_told(pages: list[str]) -> None:
-    """Every metric of every expression is on a page of a real run, with the labels that the expression needs."""
+def test_dashboard_queries_only_exposed_metrics_and_labels(pages: list[str]) -> None:
+    """Every metric of every expression is on a page of a real run, with the labels of the expression."""
     told: dict[str, set[str]] = {}
     for family in (family for page in pages for family in text_string_to_metric_families(page)):
         for name in (family.name, f"{family.name}_total"):
@@ -106,8 +106,8 @@ def test_dashboard_asks_only_for_what_is_told(pages: list[str]) -> None:
             assert name in MAY_BE_EMPTY or labels_of(expression) <= told[name], f"{name} of {expression}"
 
 
-def test_pages_say_what_happened(pages: list[str]) -> None:
-    """Two pods of a deployment and a static one with an init container were started, probed and reported."""
+def test_metrics_pages_count_what_happened(pages: list[str]) -> None:
+    """Two pods of a deployment and a static pod with an init container were started and probed."""
     told = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for page in pages

@@ -1,4 +1,4 @@
-"""One cluster for all tests of a module: an API server, a node that runs processes, and kubectl."""
+"""One cluster per test module: an API server, a node that runs processes, and kubectl."""
 
 from collections.abc import Iterator
 

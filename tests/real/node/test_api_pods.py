@@ -1,4 +1,4 @@
-"""The lives of pods of the API, run as processes: init containers, sidecars, ends, crash loops, deletion."""
+"""API pods run as processes: init containers, sidecars, exits, crash loops, and deletion."""
 
 import os
 import select
@@ -10,12 +10,12 @@ import pytest
 
 from process_cluster import PATIENCE, ProcessCluster, pod, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
-# A shell's own number: two dollars of a command are one for the container.
+# `$$`, the shell's own PID: in a command of a container, `$$` stands for one `$`.
 OWN_PID = "$$$$"
-# Keeps a pod that is over, so that its last status can be read.
+# A finalizer keeps a finished pod, so that its last status can be read.
 HOLD = "example.com/hold"
 
 
@@ -29,7 +29,7 @@ def let_go(cluster: ProcessCluster, name: str) -> None:
 
 
 def ends_of(document: Any, kind: str = "containerStatuses") -> dict[str, Any]:
-    """How each container of a pod has ended."""
+    """The `terminated` state of each container of a pod."""
     return {status["name"]: status["state"].get("terminated") for status in document["status"][kind]}
 
 
@@ -38,7 +38,7 @@ def moment(text: str) -> float:
 
 
 def test_init_containers_run_one_after_the_other_before_the_rest(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """Each ends before the next one starts, and the API shows how."""
+    """The API shows exit code and reason of each."""
     steps = [shell(f"echo {name} >>{tmp_path}/told", name) for name in ("first", "second")]
     main = shell(f"echo main >>{tmp_path}/told; {FOREVER}")
     shown = cluster.run(pod("initialized", main, initContainers=steps))
@@ -51,7 +51,7 @@ def test_init_containers_run_one_after_the_other_before_the_rest(cluster: Proces
 
 
 def test_failing_init_container_keeps_the_rest_from_starting(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """With restartPolicy Never the pod has failed, and its main container never ran."""
+    """With restartPolicy Never the pod fails, and its main container never runs."""
     main, steps = shell(f"touch {tmp_path}/ran"), [shell("exit 5", "first")]
     shown = cluster.finish(pod("uninitialized", main, restartPolicy="Never", initContainers=steps), "Failed")
     assert ends_of(shown, "initContainerStatuses")["first"]["exitCode"] == 5
@@ -60,7 +60,7 @@ def test_failing_init_container_keeps_the_rest_from_starting(cluster: ProcessClu
 
 
 def test_sidecar_is_there_from_before_until_after_the_main_container(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """It starts first, does not keep the pod from ending, and is stopped last."""
+    """It does not keep the pod from ending."""
     loop = "while true; do sleep 0.05; done"
     sidecar = shell(
         f"trap 'echo sidecar ends >>{tmp_path}/told; exit 0' TERM; echo sidecar >>{tmp_path}/told; touch {tmp_path}/up; {loop}",
@@ -84,8 +84,8 @@ ENDS = {
 }
 
 
-def test_pods_that_end_tell_how(cluster: ProcessCluster) -> None:
-    """Phase, exit code, reason and last words, of all of them at once."""
+def test_finished_pods_show_how_they_ended(cluster: ProcessCluster) -> None:
+    """They show phase, exit code, reason and termination message."""
     policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
     names = {name: f"ends-{name}" for name in ENDS}
     cluster.create(*(pod(names[end], shell(ENDS[end][0], **policy), restartPolicy="Never") for end in ENDS))
@@ -99,15 +99,15 @@ def test_pods_that_end_tell_how(cluster: ProcessCluster) -> None:
 
 
 def test_pod_restarts_its_container_until_it_succeeds(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """With restartPolicy OnFailure; the first restart does not wait."""
+    """With restartPolicy OnFailure, the first restart happens without backoff."""
     script = f"test -f {tmp_path}/before && exit 0; touch {tmp_path}/before; exit 9"
     shown = cluster.finish(pod("tries", shell(script), restartPolicy="OnFailure"))
     status = shown["status"]["containerStatuses"][0]
     assert (status["restartCount"], status["state"]["terminated"]["exitCode"]) == (1, 0)
 
 
-def test_command_that_is_not_there_is_told(cluster: ProcessCluster) -> None:
-    """What cannot be started is shown as the container's state, and as an event."""
+def test_missing_program_is_reported(cluster: ProcessCluster) -> None:
+    """The container's state and an event name it."""
     missing = {"name": "main", "image": "example/image:1", "command": ["/no/such/program"]}
     shown = cluster.finish(pod("missing", missing, restartPolicy="Never"), "Failed")
     end = ends_of(shown)["main"]
@@ -116,8 +116,8 @@ def test_command_that_is_not_there_is_told(cluster: ProcessCluster) -> None:
     assert "/no/such/program" in cluster.until_said("missing", "Failed", "Error: ")
 
 
-def test_crashing_container_is_restarted_later_and_later(cluster: ProcessCluster) -> None:
-    """At once, then after 10 s, then not before 20 s; the wait is shown, and told as an event."""
+def test_crashing_container_backs_off(cluster: ProcessCluster) -> None:
+    """It restarts at once, then after 10 s, then after 20 s; status and events show the backoff."""
     cluster.create(pod("crashing", shell("exit 1")))
     waiting = ".status.containerStatuses[0].state.waiting"
     for pause in (10, 20):
@@ -127,14 +127,14 @@ def test_crashing_container_is_restarted_later_and_later(cluster: ProcessCluster
     status = shown["status"]["containerStatuses"][0]
     last = status["lastState"]["terminated"]
     assert (status["restartCount"], last["exitCode"]) == (2, 1)
-    # Times are whole seconds.
+    # The API has whole seconds.
     assert moment(last["startedAt"]) - moment(shown["metadata"]["creationTimestamp"]) >= 9
     whose = f"container main in pod crashing_default({shown['metadata']['uid']})"
     assert cluster.until_said("crashing", "BackOff", f"Back-off restarting failed {whose}")
 
 
 def test_deleted_pod_has_its_grace(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """A container that obeys TERM ends in its own way, which is shown before the pod is gone."""
+    """The exit code of a container that handles TERM is shown before the pod is removed."""
     script = f"trap 'echo bye >{tmp_path}/told; exit 4' TERM; while true; do sleep 0.05; done"
     cluster.run(held(pod("obedient", shell(script), terminationGracePeriodSeconds=60)))
     cluster.kubectl("delete", "pod", "obedient", "--wait=false")
@@ -145,7 +145,7 @@ def test_deleted_pod_has_its_grace(cluster: ProcessCluster, tmp_path: Path) -> N
 
 
 def test_deleted_pod_is_killed_after_its_grace(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """The grace given with the deletion counts, not the longer one of the pod."""
+    """The grace period of the deletion overrides the longer one of the pod."""
     script = f"trap 'touch {tmp_path}/asked' TERM; while true; do sleep 0.05; done"
     cluster.run(held(pod("stubborn", shell(script), terminationGracePeriodSeconds=1000)))
     cluster.kubectl("delete", "pod", "stubborn", "--grace-period=1", "--wait=false")
@@ -157,7 +157,7 @@ def test_deleted_pod_is_killed_after_its_grace(cluster: ProcessCluster, tmp_path
 
 
 def test_forced_deletion_removes_the_pod_at_once_and_its_process_soon(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """The API forgets it without asking the node, which kills what is left."""
+    """The API removes the pod without waiting for the node, which then kills the process."""
     cluster.run(pod("forced", shell(f"trap '' TERM; echo {OWN_PID} >{tmp_path}/pid; while true; do sleep 0.05; done")))
     process = os.pidfd_open(int((tmp_path / "pid").read_text()))
     cluster.kubectl("delete", "pod", "forced", "--force", "--grace-period=0", PATIENCE)
@@ -168,7 +168,7 @@ def test_forced_deletion_removes_the_pod_at_once_and_its_process_soon(cluster: P
 
 
 def test_pod_past_its_deadline_is_ended(cluster: ProcessCluster) -> None:
-    """activeDeadlineSeconds: it has failed, and says why."""
+    """A pod that exceeds activeDeadlineSeconds fails with DeadlineExceeded."""
     shown = cluster.finish(pod("late", shell(FOREVER), activeDeadlineSeconds=1), "Failed")
     assert shown["status"]["reason"] == "DeadlineExceeded"
     assert shown["status"]["message"] == "Pod was active on the node longer than the specified deadline"

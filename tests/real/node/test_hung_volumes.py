@@ -1,4 +1,4 @@
-"""Volumes that hang in a thread, as on a dead file system, on a node in real time."""
+"""Volume mounts that hang in a thread, as on a dead file system, on a node in real time."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ HUNG = {
 
 
 class HangingMounter:
-    """Mounts nothing, and does not come back before it is told to."""
+    """Its calls block until the test releases them."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
@@ -46,7 +46,7 @@ def mounter() -> Iterator[HangingMounter]:
 
 
 async def test_hung_volumes_delay_no_other_pod(tmp_path: Path, mounter: HangingMounter) -> None:
-    """Fifty pods wait for a mount that does not come back; one without volumes is ready in a moment."""
+    """While the mounts of fifty pods hang, a pod without volumes becomes ready within seconds."""
     widen_threads()
     clock = SystemClock()
     settings = NodeSettings(node_name="node-1", root_dir=tmp_path / "node")

@@ -1,6 +1,6 @@
-"""A machine becomes a node: with a token it gets a certificate, renews it, and has its own API's signed.
+"""A machine joins the cluster: client certificate by bootstrap token, renewal, and serving certificate.
 
-The server is a real one; who approves and signs are our controllers, or a person with kubectl.
+The server is real; our controllers, or a person with kubectl, approve and sign.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ RIGHTS = {
 
 
 class Cluster:
-    """A server that knows a token, and kubectl."""
+    """A server with a bootstrap token, and kubectl."""
 
     def __init__(self, folder: Path) -> None:
         self.server = ServerProcess(folder).start()
@@ -63,12 +63,12 @@ class Cluster:
         return await asyncio.to_thread(self._kubectl, *arguments)
 
     async def requests(self, node: str) -> list[dict[str, Any]]:
-        """The certificate requests about a node."""
+        """The certificate signing requests of a node."""
         listed = json.loads(await self.kubectl("get", "csr", "-o", "json"))["items"]
         return [each for each in listed if user_of(each) == f"system:node:{node}"]
 
     async def pending_request(self, node: str) -> str:
-        """The name of the one request of a node, once it is there."""
+        """The name of a node's only certificate signing request, once it exists."""
         async with asyncio.timeout(10):
             while not (found := await self.requests(node)):
                 await asyncio.sleep(0.05)
@@ -76,7 +76,7 @@ class Cluster:
 
     @asynccontextmanager
     async def signing(self) -> AsyncIterator[None]:
-        """Our controllers approve and sign, as long as the context lasts."""
+        """Our controllers approve and sign while the context lasts."""
         names = ("csrapproving", "csrsigning", "csrcleaner")
         access = read_rest_config(self.server.kubeconfig, CLOCK)
         async with (
@@ -112,7 +112,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def machine(cluster: Cluster, folder: Path, name: str, *, token: str = TOKEN) -> NodeSettings:
-    """A machine with a bootstrap kubeconfig."""
+    """The settings of a machine with a bootstrap kubeconfig."""
     authority = str(cluster.server.data / "pki/ca.crt")
     config = {
         "apiVersion": "v1",
@@ -145,7 +145,7 @@ async def node_client(settings: NodeSettings) -> AsyncIterator[NodeConnection]:
 
 
 async def test_machine_with_a_token_becomes_a_node(cluster: Cluster, tmp_path: Path) -> None:
-    """It gets a certificate and a kubeconfig, both for itself alone, and the server knows it as the node."""
+    """Certificate and kubeconfig have mode 0600, and the server authenticates the machine as the node."""
     settings = machine(cluster, tmp_path, "fresh")
     async with cluster.signing():
         assert await join(settings)
@@ -159,13 +159,13 @@ async def test_machine_with_a_token_becomes_a_node(cluster: Cluster, tmp_path: P
         assert (await joined.client.list(NODES, selection=itself)).items == ()
         with pytest.raises(Forbidden):
             await joined.client.list(SECRETS, namespace="kube-system")
-    # With what it has now, it asks nobody.
+    # With a valid certificate, it makes no new request.
     assert await join(settings)
     assert len(await cluster.requests("fresh")) == 1
 
 
-async def test_machine_told_to_stop_goes_on_with_its_request_later(cluster: Cluster, tmp_path: Path) -> None:
-    """The key is kept, so that the same request is used when it starts again."""
+async def test_stopped_machine_reuses_its_request_after_a_restart(cluster: Cluster, tmp_path: Path) -> None:
+    """The key is kept, so that the pending request stays usable."""
     settings, stop = machine(cluster, tmp_path, "patient"), asyncio.Event()
     async with asyncio.TaskGroup() as group:
         joining = group.create_task(join(settings, stop))
@@ -178,8 +178,7 @@ async def test_machine_told_to_stop_goes_on_with_its_request_later(cluster: Clus
     assert [each["metadata"]["name"] for each in await cluster.requests("patient")] == [name]
 
 
-async def test_denied_request_is_told(cluster: Cluster, tmp_path: Path) -> None:
-    """A person says no: the program ends with that."""
+async def test_denied_request_ends_the_program_with_the_reason(cluster: Cluster, tmp_path: Path) -> None:
     settings = machine(cluster, tmp_path, "unwanted")
     async with asyncio.TaskGroup() as group:
         joining = group.create_task(_why(settings))
@@ -193,15 +192,14 @@ async def _why(settings: NodeSettings) -> str:
     return str(caught.value)
 
 
-async def test_wrong_token_is_told(cluster: Cluster, tmp_path: Path) -> None:
-    """One that the server does not know; it is not shown."""
+async def test_unknown_token_is_reported_without_showing_it(cluster: Cluster, tmp_path: Path) -> None:
     why = await _why(machine(cluster, tmp_path, "stranger", token="abcdef.fedcba9876543210"))
     assert "Unauthorized" in why
     assert "fedcba" not in why
 
 
 async def test_certificate_that_is_nearly_over_is_renewed(cluster: Cluster, tmp_path: Path) -> None:
-    """By the node itself, while it runs; from then on it shows the new one."""
+    """The running node requests the new certificate and then uses it."""
     settings = machine(cluster, tmp_path, "old")
     async with cluster.signing():
         assert await join(settings)
@@ -221,7 +219,7 @@ async def test_certificate_that_is_nearly_over_is_renewed(cluster: Cluster, tmp_
 
 
 async def test_node_api_serves_with_the_certificate_it_was_given(cluster: Cluster, tmp_path: Path) -> None:
-    """Approved by a person, signed, and shown to whoever connects from then on."""
+    """New connections get the certificate as soon as a person has approved the request."""
     settings = machine(cluster, tmp_path, "server")
     trust = cluster.server.tls()
     async with cluster.signing():
@@ -247,7 +245,7 @@ async def _approve_serving(cluster: Cluster) -> None:
 
 
 async def _shown(door: Any, trust: ssl.SSLContext) -> str:
-    """Whose certificate somebody who connects is shown, or why it is not trusted."""
+    """The subject of the certificate that a client sees, or the reason why it is not trusted."""
     server = await asyncio.start_server(lambda _reader, writer: writer.close(), sock=door.listener.dup(), ssl=door.tls)
     try:
         _, writer = await asyncio.open_connection(door.address, door.port, ssl=trust, server_hostname=door.address)

@@ -1,4 +1,4 @@
-"""`kill -9` of a node at any moment, and of everything: nothing is restarted, doubled, lost or left behind."""
+"""`kill -9` of a node, and of all processes: no container is restarted, duplicated, lost or left over."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,22 +18,22 @@ async def lab(tmp_path: Path) -> AsyncIterator[KillLab]:
 
 
 @pytest.mark.timeout(300)
-async def test_node_killed_a_hundred_times_is_not_missed(lab: KillLab) -> None:
-    """Containers start as often as they should, codes are right, conditions stay, mirrors match, nothing is left."""
+async def test_pods_survive_a_hundred_kills_of_the_node(lab: KillLab) -> None:
+    """Start counts, exit codes, conditions and mirror pods are right, and nothing is left over."""
     await survive_kills(lab, 100)
     assert await lab.pods()
 
 
 @pytest.mark.timeout(120)
 async def test_everything_killed_converges(lab: KillLab) -> None:
-    """API server, node, supervisors, containers: what runs is found, what ended is told, what is missing is started."""
+    """Running containers are found, exits are reported, and missing containers are started."""
     await survive_everything(lab)
     assert await lab.pods()
 
 
 @pytest.mark.timeout(120)
 async def test_power_cut_converges(lab: KillLab) -> None:
-    """After a new boot all that should run does, once more; what had ended, or may run only once, does not."""
+    """After a boot, pods that should run start once more; finished pods and run-once pods do not."""
     story, node = Story(lab, 0), lab.new_node()
     never = job(lab, "never", 0, 10_000)
     never.exit_codes = {}
@@ -52,7 +52,7 @@ async def test_power_cut_converges(lab: KillLab) -> None:
             if wish.name not in {*ended, "never"}:
                 again(wish)
             if wish.name == "crowd":
-                # As upstream: with a new sandbox the old init containers go, and only the first one's count is still known.
+                # As upstream: a new sandbox drops the old init containers; only the first one's count is still known.
                 wish.restarts = {"init-1": 0, "sidecar": 0}
         never.exit_codes = {"main": 255}
         for process in (lab.server, node):

@@ -1,7 +1,7 @@
-"""Pod lives recorded from kubelet v1.34.11 with containerd, lived again by real processes, all at once.
+"""Replays pod lives recorded from kubelet v1.34.11 with containerd, all at once, with real processes.
 
-A server, a node with the process runtime, and the shell of this machine, in real time. The recordings are changed only
-where processes differ by nature: see "The process runtime" in docs/differences.md.
+A server and a node with the process runtime run in real time. Recordings are changed only where processes differ by
+nature: see "The process runtime" in docs/differences.md.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ NO_COMMAND = (
     "set command or args"
 )
 BY_NATURE = {
-    # Who could not start it: there is neither containerd nor runc, but its words for what was wrong are kept.
+    # Prefixes of containerd and runc, which do not run here; their error texts are kept.
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: ": "",
     "no such file or directory: unknown": "no such file or directory",
-    # No image is absent, and none brings a command.
+    # Images are only names here: none is missing, and none has a command.
     '"reason": "ErrImageNeverPull"': '"reason": "CreateContainerConfigError"',
     json.dumps('Container image "localhost/absent:1" is not present with pull policy of Never'): json.dumps(NO_COMMAND),
 }
@@ -41,7 +41,7 @@ EVENTS_BY_NATURE = {
 
 
 def recording(name: str, flag: Path) -> Document:
-    """A life as it is to be with processes; a path that was masked in it is one of this machine."""
+    """The expected life with processes, where a masked path is replaced by one of this machine."""
     text = json.dumps(recorded_runs.load(name)).replace("<path>", str(flag))
     for theirs, ours in BY_NATURE.items():
         text = text.replace(theirs, ours)
@@ -56,7 +56,7 @@ def recording(name: str, flag: Path) -> Document:
 
 @pytest.fixture(scope="module")
 def differences(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
-    """How each life went otherwise than recorded; all are lived side by side on one node."""
+    """The differences of each life from its recording; all run side by side on one node."""
     folder = tmp_path_factory.mktemp("lives")
     with process_cluster(folder, node_name=recorded_runs.NODE) as cluster:
         yield asyncio.run(live(cluster, lambda name, namespace: recording(name, folder / namespace)))

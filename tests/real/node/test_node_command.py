@@ -1,4 +1,4 @@
-"""`pykubelet node` as a process of its own, with the simulated runtime: sources, signals, mistakes."""
+"""`pykubelet node` as a process with the simulated runtime: pod sources, signals, and configuration errors."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ POD: dict[str, Any] = {
 
 
 def manifest(name: str) -> str:
-    """A pod as a person writes it."""
+    """A pod manifest as JSON."""
     return json.dumps({**POD, "metadata": {"name": name}})
 
 
@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
-    """Where a list with one pod is served, to whoever sends the right header."""
+    """The URL of a list with one pod, served only with the right header."""
 
     async def answer(request: web.Request) -> web.Response:
         if request.headers.get("Authorization") != "Bearer secret-value":
@@ -57,7 +57,7 @@ async def url() -> AsyncIterator[str]:
 
 
 async def test_node_runs_pods_of_all_three_sources(server: ServerProcess, url: str, tmp_path: Path) -> None:
-    """A folder, a URL with a header and the API server: each pod becomes ready; the header is never shown."""
+    """Pods of a folder, a URL and the API server become ready; the log never has the header's value."""
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "one.json").write_text(manifest("from-file"))
@@ -85,7 +85,7 @@ async def test_node_runs_pods_of_all_three_sources(server: ServerProcess, url: s
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_node_on_its_own_stops_cleanly(tmp_path: Path, how: signal.Signals) -> None:
-    """Without an API server it runs the pods of a folder, tells events to its log, and ends with code 0 when told."""
+    """Without an API server it runs the pods of a folder, logs events, and exits with code 0 on a signal."""
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "one.json").write_text(manifest("web"))
@@ -95,7 +95,7 @@ def test_node_on_its_own_stops_cleanly(tmp_path: Path, how: signal.Signals) -> N
 
 
 def test_node_without_its_api_server_stops_cleanly(tmp_path: Path) -> None:
-    """It goes on trying, and ends with code 0 all the same when told to."""
+    """It retries while the server is down, and exits with code 0 on a signal."""
     cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}
     context = {"name": "c", "context": {"cluster": "c", "user": ""}}
     config = {
@@ -114,7 +114,7 @@ def test_node_without_its_api_server_stops_cleanly(tmp_path: Path) -> None:
 
 
 def test_node_is_ready_before_it_has_any_pod(server: ServerProcess, tmp_path: Path) -> None:
-    """Its folder need not be there: it is made, and its disk counted."""
+    """It creates a missing root folder and measures its disk."""
     node = NodeProcess(tmp_path, "--runtime", "sim", "--kubeconfig", str(server.kubeconfig), name="empty").start()
     kubectl = Kubectl(server.kubeconfig, "default", tmp_path / "cache")
     assert "condition met" in kubectl("wait", "--for=condition=Ready", "--timeout=10s", "node/empty")
@@ -144,8 +144,8 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("arguments", "code", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_mistake_is_told_without_a_traceback(tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
-    """What the user can put right is one line and an exit code."""
+def test_configuration_error_is_one_line(tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
+    """Each error has its exit code and no traceback."""
     (tmp_path / "broken").write_text("{")
     command = [sys.executable, "-m", "pykubelet", "node", "--root-dir", str(tmp_path / "node"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=20, check=False)

@@ -1,7 +1,7 @@
-"""A node that is only a node: with its own certificate, the Node authorizer and NodeRestriction, nothing is refused it.
+"""A node with only its own certificate works under the Node authorizer and NodeRestriction without a refused request.
 
-Every request that it sends is written down, from its registration to the deletion of its last pod, and compared with
-what API servers of Kubernetes 1.31 to 1.37 know.
+A proxy records every request from the registration of the node to the deletion of its last pod. The tests compare them
+with what API servers of Kubernetes 1.31 to 1.37 know.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ PARAMETERS = {"allowWatchBookmarks", "continue", "fieldSelector", "limit", "reso
 _NAMED = r"/[a-z0-9.-]+"
 _PODS = rf"/api/v1/namespaces{_NAMED}/pods"
 ALLOWED: dict[str, tuple[str, ...]] = {
-    # Itself, and that it is alive.
+    # Its own node, and its heartbeat.
     "GET": (
         "/api/v1/nodes",
         f"/api/v1/nodes/{NODE}",
@@ -65,7 +65,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 
 class Rig:
-    """The server, the proxy before it, kubectl, and the options of a node that goes through the proxy."""
+    """The server, a recording proxy, kubectl, and a node that connects through the proxy."""
 
     def __init__(self, server: ServerProcess, proxy: RecordingProxy, folder: Path) -> None:
         self.server, self.proxy, self.manifests = server, proxy, folder / "manifests"
@@ -78,7 +78,7 @@ class Rig:
         return await asyncio.to_thread(self._kubectl, *arguments, text=text)
 
     async def until_unmounted(self) -> None:
-        """Wait until the node has let go of the volumes in memory of its pods."""
+        """Wait until the node has unmounted the memory volumes of its pods."""
         async with asyncio.timeout(30):
             while str(self.node.folder) in await asyncio.to_thread(Path("/proc/mounts").read_text):
                 await asyncio.sleep(0.1)
@@ -98,7 +98,7 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def full_pod(name: str) -> dict[str, Any]:
-    """A pod with a config map, a secret and a token of its service account, mounted and in its environment."""
+    """A pod with a config map, a secret and a service account token, mounted and in its environment."""
     mounts = [{"name": volume["name"], "mountPath": f"/{volume['name']}"} for volume in VOLUMES]
     container = {
         "name": "main",
@@ -128,13 +128,13 @@ VOLUMES: list[dict[str, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """What a node has sent, and what the server has written down of it."""
+    """The requests that a node has sent, and the server's audit log."""
 
     seen: list[Seen]
     audit: list[dict[str, Any]]
 
     def sent(self, method: str) -> list[tuple[str, dict[str, Any]]]:
-        """Paths and bodies."""
+        """Paths and bodies of the requests with this method."""
         return [(each.path, json.loads(each.body)) for each in self.seen if each.method == method and each.body]
 
 
@@ -164,7 +164,7 @@ async def rig(folder: Path) -> AsyncIterator[Rig]:
 
 
 async def whole_life(folder: Path) -> Life:
-    """Registration, heartbeat, mirrors, references, tokens, status, events, a restart, deletions."""
+    """Run a node through registration, heartbeats, mirror pods, volumes, tokens, events, a restart and deletions."""
     async with rig(folder) as made:
         (made.manifests / "static.json").write_text(json.dumps(pod("static")))
         await made.create(*OBJECTS, pod("plain"), full_pod("full"), pod("elsewhere", nodeSelector={"disk": "fast"}))
@@ -188,7 +188,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
 
 
 def test_nothing_is_refused_to_the_node(life: Life) -> None:
-    """Neither by the authorizers nor by admission, and all that belongs to its work was among it."""
+    """Neither authorizers nor admission refuse a request, and each kind of work was done."""
     refused = [f"{each.method} {each.path}: {each.answer}" for each in life.seen if each.code in (401, 403)]
     assert refused == []
     mine = [record for record in life.audit if record["user"] == f"system:node:{NODE}"]
@@ -208,7 +208,7 @@ def test_nothing_is_refused_to_the_node(life: Life) -> None:
 
 
 def test_node_sends_nothing_that_a_kubelet_does_not(life: Life) -> None:
-    """Nothing is tried in the hope that it may be allowed."""
+    """No request is sent just in case it might be allowed."""
     unknown = {
         f"{each.method} {each.path}"
         for each in life.seen
@@ -218,7 +218,7 @@ def test_node_sends_nothing_that_a_kubelet_does_not(life: Life) -> None:
 
 
 def test_node_reads_no_more_than_its_own(life: Life) -> None:
-    """Nodes and pods by its own name, config maps and secrets one by one: servers from 1.32 on check the selectors."""
+    """Lists select its own node and pods, and single config maps and secrets; servers from 1.32 on enforce this."""
     collections = {
         "/api/v1/nodes": f"metadata.name={NODE}",
         "/api/v1/pods": f"spec.nodeName={NODE}",
@@ -235,7 +235,7 @@ def test_node_reads_no_more_than_its_own(life: Life) -> None:
 
 
 def test_parameters_are_known_to_all_versions(life: Life) -> None:
-    """No strict validation, no streaming lists: what one version does not know is never asked for."""
+    """It uses neither strict field validation nor streaming lists, which some versions lack."""
     assert {name for each in life.seen for name in each.query} <= PARAMETERS
     assert {each.content_type for each in life.seen if each.method == "PATCH"} == {
         "application/strategic-merge-patch+json"
@@ -244,7 +244,7 @@ def test_parameters_are_known_to_all_versions(life: Life) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_objects_are_valid_for_the_version(life: Life, version: str) -> None:
-    """What is created has no field that the server's version does not know."""
+    """Created objects have no field that the server's version does not know."""
     bodies = [body for _, body in life.sent("POST")]
     assert {body["kind"] for body in bodies} == {
         "Event",
@@ -260,7 +260,7 @@ def test_objects_are_valid_for_the_version(life: Life, version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_patches_name_known_fields(life: Life, version: str) -> None:
-    """Only the generation of a pod is newer than 1.32, and no server before 1.33 gives a pod one."""
+    """Only `observedGeneration` is newer than 1.32, and servers before 1.33 set no pod generation to observe."""
     tables = Definitions(version)
     unknown = {found for path, body in life.sent("PATCH") for found in tables.unknown_fields(_kind_of(path), body)}
     newer = {"PodCondition.observedGeneration", "PodStatus.observedGeneration"}

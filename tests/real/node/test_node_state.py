@@ -1,4 +1,4 @@
-"""What a real node measures of itself and its containers, and how it goes down."""
+"""Metrics of a real node and its containers, and its graceful shutdown."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from process_cluster import NODE, ProcessCluster, pod, process_cluster, shell
 from pykubelet_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(120)
-# Holds some memory and has used the processor, once it is ready.
+# Holds 32 MB of memory and has used 0.3 s of CPU when it is ready.
 BUSY = """
 import time
 held = bytearray(32 * 2**20)
@@ -20,12 +20,12 @@ time.sleep(1000)
 
 
 def page(cluster: ProcessCluster, path: str) -> str:
-    """A page of the node's own API, by way of the API server."""
+    """A page of the node's own API, read through the API server."""
     return cluster.kubectl("get", "--raw", f"/api/v1/nodes/{NODE}/proxy/{path}")
 
 
 def test_figures_of_a_container_are_those_of_its_processes(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """In the summary and in both pages of metrics; probes are counted too."""
+    """They are in the summary and in the resource metrics; probes are counted too."""
     ready = tmp_path / "ready"
     container = shell("") | {"command": ["python3", "-c", BUSY.replace("/tmp/READY", str(ready))]}
     probe = {"exec": {"command": ["test", "-e", str(ready)]}, "periodSeconds": 1}
@@ -45,8 +45,8 @@ def test_figures_of_a_container_are_those_of_its_processes(cluster: ProcessClust
     assert 'probe_type="Readiness",result="successful"' in probes
 
 
-def test_pods_end_in_good_order_when_a_node_with_a_grace_period_is_told_to_stop(tmp_path: Path) -> None:
-    """Ordinary ones first, critical ones then; all say why, and nothing of them runs any more."""
+def test_graceful_shutdown_ends_ordinary_pods_before_critical_ones(tmp_path: Path) -> None:
+    """Each pod has the reason in its status, and all containers have exited."""
     with process_cluster(tmp_path) as cluster:
         assert cluster.node.stop() == 0
         options = ("--kubeconfig", str(cluster.server.kubeconfig), "--runtime", "process")

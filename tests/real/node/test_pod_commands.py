@@ -16,7 +16,7 @@ from pykubelet.runtimes.process.shim.namespace import find_namespace_method
 from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from terminal import Terminal
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
 PLACE = "/no/such/place"
@@ -24,7 +24,7 @@ PLACE = "/no/such/place"
 
 @pytest.fixture(params=[WEB_SOCKET, SPDY], ids=["websocket", "spdy"], autouse=True)
 def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How kubectl talks."""
+    """Select kubectl's streaming protocol."""
     for name, value in request.param.items():
         monkeypatch.setenv(name, value)
 
@@ -38,7 +38,7 @@ def shop(cluster: ProcessCluster) -> str:
 
 @pytest.fixture(scope="module")
 def store(cluster: ProcessCluster) -> str:
-    """A pod with a volume that the first of its two containers sees."""
+    """A pod with a volume that only the first of its two containers mounts."""
     if find_namespace_method() == NO_NAMESPACE:
         pytest.skip("no mount namespaces for us here")
     main = shell(FOREVER, volumeMounts=[{"name": "data", "mountPath": PLACE}])
@@ -48,7 +48,7 @@ def store(cluster: ProcessCluster) -> str:
 
 @contextmanager
 def terminal(cluster: ProcessCluster, *arguments: str) -> Iterator[Terminal]:
-    """kubectl in a terminal."""
+    """Run kubectl in a terminal of 33 rows and 77 columns."""
     made = Terminal(*cluster.kubectl.command(*arguments), rows=33, columns=77)
     try:
         yield made
@@ -57,8 +57,8 @@ def terminal(cluster: ProcessCluster, *arguments: str) -> Iterator[Terminal]:
 
 
 @pytest.mark.parametrize("code", [0, 3, 137])
-def test_exec_ends_as_its_command_did(cluster: ProcessCluster, shop: str, code: int) -> None:
-    """Both outputs, the container's environment, and the exit code."""
+def test_exec_returns_output_and_exit_code_of_its_command(cluster: ProcessCluster, shop: str, code: int) -> None:
+    """The command has the container's environment, and stdout and stderr stay separate."""
     script = f"echo $WORD; echo error >&2; exit {code}"
     done = cluster.kubectl.run("exec", shop, "--", "sh", "-c", script, code=code)
     assert done.stdout == "hello\n"
@@ -66,17 +66,15 @@ def test_exec_ends_as_its_command_did(cluster: ProcessCluster, shop: str, code: 
 
 
 def test_exec_takes_input_and_sees_what_its_container_sees(cluster: ProcessCluster, store: str) -> None:
-    """What is written to a volume in one container is not there in another that does not mount it."""
+    """A file in a volume is not visible in a container that does not mount it."""
     given = "line\n" * 20_000
     assert cluster.kubectl("exec", "-i", store, "-c", "main", "--", "tee", f"{PLACE}/given", text=given) == given
     assert cluster.kubectl("exec", store, "-c", "main", "--", "cat", f"{PLACE}/given") == given
     cluster.kubectl.run("exec", store, "-c", "other", "--", "test", "-e", PLACE, code=1)
 
 
-def test_exec_of_what_cannot_be_run_is_refused(
-    cluster: ProcessCluster, shop: str, request: pytest.FixtureRequest
-) -> None:
-    """A program that is not there, a container that is not there, a pod that has ended."""
+def test_exec_reports_what_cannot_be_run(cluster: ProcessCluster, shop: str, request: pytest.FixtureRequest) -> None:
+    """The program or the container does not exist, or the pod has ended."""
     assert "no-such-program" in cluster.kubectl.fails("exec", shop, "--", "no-such-program")
     assert "container nobody is not valid" in cluster.kubectl.fails("exec", shop, "-c", "nobody", "--", "true")
     ended = f"ended-{request.node.callspec.id}"
@@ -85,11 +83,11 @@ def test_exec_of_what_cannot_be_run_is_refused(
     assert "cannot exec into a container in a completed pod; current phase is Succeeded" in refused
 
 
-def test_exec_in_a_terminal_is_a_shell_as_people_use_it(cluster: ProcessCluster, shop: str) -> None:
-    """It has the size of theirs, passes on Ctrl-C, and ends with the code of the shell."""
+def test_exec_with_a_tty_is_an_interactive_shell(cluster: ProcessCluster, shop: str) -> None:
+    """It has the size of the terminal, passes on Ctrl-C, and returns the exit code of the shell."""
     with terminal(cluster, "exec", "-it", shop, "--", "env", "PS1=ready> ", "sh") as screen:
         screen.until("ready> ")
-        # The size comes beside the rest, and may be late.
+        # The size is sent on a channel of its own and may arrive late.
         screen.type("until stty size | grep -q 33; do sleep 0.02; done; stty size; tty\r")
         screen.until("33 77\r\n")
         screen.until("/dev/pts/")
@@ -104,7 +102,7 @@ def test_exec_in_a_terminal_is_a_shell_as_people_use_it(cluster: ProcessCluster,
 
 
 def test_attach_reaches_the_program_of_a_container(cluster: ProcessCluster, request: pytest.FixtureRequest) -> None:
-    """What is typed is read by it, what it writes comes back; leaving does not end it, its end ends kubectl."""
+    """The program gets the input and kubectl the output; detaching does not end it, and its exit ends kubectl."""
     name = f"attached-{request.node.callspec.id}"
     script = "while read -r word; do echo got $word; test $word = end && exit 5; done"
     cluster.run(pod(name, shell(script, stdin=True, tty=True), restartPolicy="Never"))
@@ -122,7 +120,7 @@ def test_attach_reaches_the_program_of_a_container(cluster: ProcessCluster, requ
 
 
 def test_attach_once_ends_the_input_of_a_container(cluster: ProcessCluster, request: pytest.FixtureRequest) -> None:
-    """With stdinOnce the end of what is given is the end of what the program reads."""
+    """With stdinOnce, the end of kubectl's input is EOF for the program."""
     name = f"fed-{request.node.callspec.id}"
     cluster.run(pod(name, shell("sort; exit 6", stdin=True, stdinOnce=True), restartPolicy="Never"))
     assert cluster.kubectl("attach", "-i", name, text="two\none\n").splitlines()[-2:] == ["one", "two"]
@@ -131,7 +129,7 @@ def test_attach_once_ends_the_input_of_a_container(cluster: ProcessCluster, requ
 
 
 def test_port_forward_carries_connections(cluster: ProcessCluster, web: WebPod) -> None:
-    """Several at once, each with all its bytes."""
+    """Several run at once, each with all of its bytes."""
     with cluster.kubectl.start("port-forward", f"pod/{web.name}", f":{web.port}") as forward:
         assert forward.stdout is not None
         where = forward.stdout.readline().removeprefix("Forwarding from ").partition(" ")[0]
@@ -147,7 +145,7 @@ def test_port_forward_carries_connections(cluster: ProcessCluster, web: WebPod) 
 
 
 def test_port_forward_says_why_a_connection_fails(cluster: ProcessCluster, shop: str) -> None:
-    """To a port where nobody listens: it is closed without an answer, and kubectl tells the reason."""
+    """When the target port is closed, the connection closes without data and kubectl prints the reason."""
     port = free_port()
     with cluster.kubectl.start("port-forward", f"pod/{shop}", f":{port}") as forward:
         assert forward.stdout is not None
@@ -163,7 +161,7 @@ def test_port_forward_says_why_a_connection_fails(cluster: ProcessCluster, shop:
 
 
 def test_cp_copies_files_and_folders_both_ways(cluster: ProcessCluster, store: str, tmp_path: Path) -> None:
-    """Into a volume that only the container sees, and back."""
+    """The target is in a volume that only the container sees."""
     source = tmp_path / "source"
     (source / "deep").mkdir(parents=True)
     (source / "deep/file").write_bytes(os.urandom(300_000))

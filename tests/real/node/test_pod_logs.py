@@ -1,4 +1,4 @@
-"""kubectl logs of containers that are processes: whole, in part, as they come, of the run before."""
+"""`kubectl logs` of containers that are processes: limits, timestamps, following, and previous runs."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -7,14 +7,14 @@ import pytest
 
 from process_cluster import NODE, ProcessCluster, pod, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
 
 
 @pytest.fixture(scope="module")
 def lines(cluster: ProcessCluster) -> str:
-    """A pod that has written ten lines, one each half second, and has ended."""
+    """A pod that prints ten lines, one each half second, and exits."""
     script = "for number in 0 1 2 3 4 5 6 7 8 9; do echo line $number; sleep 0.5; done"
     cluster.create(pod("lines", shell(script), restartPolicy="Never"))
     return "lines"
@@ -25,7 +25,7 @@ def numbers(text: str) -> list[int]:
 
 
 def test_followed_log_comes_as_it_is_written_and_ends_with_its_container(cluster: ProcessCluster, lines: str) -> None:
-    """The first line is there before the last one is written; nothing is lost and nothing doubled."""
+    """The first line arrives while the pod runs; no line is lost or repeated."""
     cluster.until("jsonpath={.status.containerStatuses[0].state.running}", lines)
     with cluster.kubectl.start("logs", lines, "--follow") as logs:
         assert logs.stdout is not None
@@ -36,23 +36,22 @@ def test_followed_log_comes_as_it_is_written_and_ends_with_its_container(cluster
     cluster.until_field(".status.phase", "Succeeded", lines)
 
 
-def test_log_is_cut_as_asked(cluster: ProcessCluster, lines: str) -> None:
-    """By number of lines, by bytes, by age and by moment."""
+def test_log_is_limited_by_lines_bytes_and_age(cluster: ProcessCluster, lines: str) -> None:
     cluster.until_field(".status.phase", "Succeeded", lines)
     assert numbers(cluster.kubectl("logs", lines)) == list(range(10))
     assert numbers(cluster.kubectl("logs", lines, "--tail=3")) == [7, 8, 9]
     assert cluster.kubectl("logs", lines, "--tail=0") == ""
     assert cluster.kubectl("logs", lines, "--limit-bytes=10") == "line 0\nlin"
     assert numbers(cluster.kubectl("logs", lines, "--since=1h")) == list(range(10))
-    # The first lines are older than that by now; how many of the last ones are, the machine's load decides.
+    # The first lines are older than that by now; how many of the last ones are depends on the machine's load.
     recent = numbers(cluster.kubectl("logs", lines, "--since=2s"))
     assert recent == list(range(10))[len(range(10)) - len(recent) :]
     assert 0 not in recent
     assert numbers(cluster.kubectl("logs", lines, "--follow", "--tail=2")) == [8, 9]
 
 
-def test_log_tells_when_each_line_was_written(cluster: ProcessCluster, lines: str) -> None:
-    """To parts of a second, in order; a moment taken from there cuts the log there."""
+def test_log_has_timestamps_in_order(cluster: ProcessCluster, lines: str) -> None:
+    """`--since-time` with a time from the log cuts it there."""
     cluster.until_field(".status.phase", "Succeeded", lines)
     stamped = cluster.kubectl("logs", lines, "--timestamps").splitlines()
     moments = [line.split(" ")[0] for line in stamped]
@@ -60,14 +59,14 @@ def test_log_tells_when_each_line_was_written(cluster: ProcessCluster, lines: st
     assert times == sorted(times)
     assert times[-1] - times[0] >= timedelta(seconds=4.4)
     assert numbers("\n".join(stamped)) == list(range(10))
-    # Whole seconds are all that kubectl sends.
+    # kubectl sends only whole seconds.
     asked = times[5].replace(microsecond=0) + timedelta(seconds=1)
     expected = [number for number, at in enumerate(times) if at >= asked]
     assert numbers(cluster.kubectl("logs", lines, f"--since-time={asked.isoformat()}")) == expected
 
 
 def test_log_of_the_run_before_is_kept(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """--previous shows how the container ended last time; one that was never restarted has none."""
+    """--previous shows the previous run; a container that was never restarted has none."""
     again = f"test -f {tmp_path}/again && {{ echo second; {FOREVER}; }}"
     script = f"{again}; touch {tmp_path}/again; echo first; exit 1"
     cluster.create(pod("twice", shell(script), shell(FOREVER, "once")))
@@ -79,8 +78,8 @@ def test_log_of_the_run_before_is_kept(cluster: ProcessCluster, tmp_path: Path) 
     assert 'previous terminated container "once" in pod "twice" not found' in refused
 
 
-def test_log_is_that_of_the_container_asked_for(cluster: ProcessCluster) -> None:
-    """Init containers, sidecars and all others; with several and no choice the first one is taken."""
+def test_log_is_that_of_the_selected_container(cluster: ProcessCluster) -> None:
+    """It may be an init container or a sidecar; without a choice, the first container is the default."""
     init = [shell("echo from init", "init"), shell(f"echo from sidecar; {FOREVER}", "sidecar", restartPolicy="Always")]
     both = [shell(f"echo from {name}; echo error of {name} >&2; {FOREVER}", name) for name in ("left", "right")]
     cluster.run(pod("many", *both, initContainers=init))
@@ -96,7 +95,7 @@ def test_log_is_that_of_the_container_asked_for(cluster: ProcessCluster) -> None
 
 
 def test_log_of_a_container_that_waits_is_refused(cluster: ProcessCluster) -> None:
-    """With the reason why it waits."""
+    """The error has the reason for which it waits."""
     cluster.create(pod("unstarted", shell(FOREVER), initContainers=[shell(FOREVER, "init")]))
     cluster.until("jsonpath={.status.initContainerStatuses[0].state.running}", "unstarted")
     expected = 'container "main" in pod "unstarted" is waiting to start: PodInitializing'
@@ -104,7 +103,7 @@ def test_log_of_a_container_that_waits_is_refused(cluster: ProcessCluster) -> No
 
 
 def test_log_of_a_static_pod_is_read_by_its_mirror(cluster: ProcessCluster) -> None:
-    """Its containers have another UID than the pod of the API."""
+    """The static pod has another UID than its mirror pod."""
     manifest = cluster.manifests / "static.yaml"
     command = "[/bin/sh, -c, 'echo from a file; exec sleep 1000']"
     container = f"{{name: main, image: example/image:1, command: {command}}}"

@@ -1,4 +1,4 @@
-"""Volumes of every kind in containers, which are processes here, and changes that reach them while they run."""
+"""Volumes of every kind in containers that are processes, and updates that reach running containers."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from pykubelet.runtimes.process.shim.namespace import find_namespace_method
 from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 
 pytestmark = [
-    # As long as all its waits together may take.
+    # The limit for all waits of one test together.
     pytest.mark.timeout(120),
     pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here"),
 ]
@@ -22,23 +22,23 @@ PLACE = "/no/such/place"
 
 
 def volume(**source: Any) -> dict[str, Any]:
-    """The volumes of a pod that has one."""
+    """The pod field for one volume named `data`."""
     return {"volumes": [{"name": "data", **source}]}
 
 
 def mount(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:
-    """A container that runs a script and has the volume at a path that the machine does not have."""
+    """A container that runs a script and mounts the volume at a path that the machine does not have."""
     return shell(script, name, volumeMounts=[{"name": "data", "mountPath": PLACE, **fields}])
 
 
 def said(cluster: ProcessCluster, document: dict[str, Any]) -> list[str]:
-    """What the container of a pod writes until it ends well."""
+    """Run the pod until it succeeds and return the lines of its log."""
     cluster.finish({**document, "spec": {**document["spec"], "restartPolicy": "Never"}})
     return cluster.kubectl("logs", document["metadata"]["name"]).splitlines()
 
 
 def test_empty_dir_is_shared_and_outlives_its_containers(cluster: ProcessCluster) -> None:
-    """What one container writes another one reads, also after a restart; the next pod does not find it."""
+    """Files are shared between containers and survive a restart; the next pod starts empty."""
     writer = mount(f"test -f {PLACE}/word && {FOREVER}; ls -A {PLACE}; echo hello >{PLACE}/word; exit 1", "writer")
     reader = mount(f"until test -s {PLACE}/word; do sleep 0.05; done; cat {PLACE}/word; {FOREVER}", "reader")
     for _ in range(2):
@@ -53,7 +53,7 @@ def test_empty_dir_is_shared_and_outlives_its_containers(cluster: ProcessCluster
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts memory")
 def test_empty_dir_in_memory_has_the_size_it_was_given(cluster: ProcessCluster) -> None:
-    """It is a file system of its own, and full when it is full; gone with its pod."""
+    """It is a tmpfs that fills up at its size limit and is unmounted with its pod."""
     script = f"stat -f -c %T {PLACE}; df -k {PLACE} | awk 'END {{print $2}}'; head -c 3M /dev/zero 2>&1 >{PLACE}/big || echo full"
     source = {"medium": "Memory", "sizeLimit": "2Mi"}
     kind, size, *_, full = said(cluster, pod("memory", mount(script), **volume(emptyDir=source)))
@@ -64,14 +64,14 @@ def test_empty_dir_in_memory_has_the_size_it_was_given(cluster: ProcessCluster) 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root has the right")
-def test_empty_dir_in_memory_is_on_disk_for_who_may_not_mount(cluster: ProcessCluster) -> None:
-    """The pod runs all the same, and an event says so."""
+def test_empty_dir_in_memory_is_on_disk_without_the_right_to_mount(cluster: ProcessCluster) -> None:
+    """The pod runs, and a MemoryMediumUnavailable event is emitted."""
     cluster.run(pod("memory", mount(f"echo word >{PLACE}/file; {FOREVER}"), **volume(emptyDir={"medium": "Memory"})))
     assert 'volume "data" is on disk' in cluster.until_said("memory", "MemoryMediumUnavailable", "")
 
 
 def test_host_path_is_what_its_type_says(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """What is there is seen, what may be made is made, and a path of the wrong type keeps the pod waiting."""
+    """Existing paths are mounted, and the `OrCreate` types create missing ones."""
     (tmp_path / "file").write_text("content\n")
     types = {
         "Directory": ".",
@@ -100,8 +100,8 @@ WRONG_TYPES = {
 }
 
 
-def test_host_path_of_another_type_is_told(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """The containers wait, and an event says why."""
+def test_host_path_of_another_type_is_reported(cluster: ProcessCluster, tmp_path: Path) -> None:
+    """The container stays in ContainerCreating, and an event has the reason."""
     (tmp_path / "file").touch()
     for type_name, (path, _) in WRONG_TYPES.items():
         source = volume(hostPath={"path": f"{tmp_path}/{path}", "type": type_name})
@@ -117,7 +117,7 @@ def test_host_path_of_another_type_is_told(cluster: ProcessCluster, tmp_path: Pa
 
 
 def test_config_map_and_secret_become_files(cluster: ProcessCluster) -> None:
-    """All keys or those chosen, under the names and modes that were asked for; an optional one may be missing."""
+    """All or selected keys become files with their paths and modes; an optional source may be missing."""
     cluster.kubectl("create", "configmap", "words", "--from-literal=one=1", "--from-literal=two=2")
     cluster.kubectl("create", "secret", "generic", "keys", "--from-literal=password=hidden")
     volumes = [
@@ -135,8 +135,7 @@ def test_config_map_and_secret_become_files(cluster: ProcessCluster) -> None:
     assert told == [*listed, "1644", "400", "2hidden440", "read-only"]
 
 
-def test_downward_api_tells_a_container_about_itself(cluster: ProcessCluster) -> None:
-    """As files and in the environment."""
+def test_downward_api_gives_fields_as_files_and_environment(cluster: ProcessCluster) -> None:
     fields = {"name": "metadata.name", "labels": "metadata.labels", "color": "metadata.labels['color']"}
     items: list[dict[str, Any]] = [{"path": path, "fieldRef": {"fieldPath": field}} for path, field in fields.items()]
     limit = {"resource": "limits.memory", "containerName": "main", "divisor": "1Mi"}
@@ -153,7 +152,7 @@ def test_downward_api_tells_a_container_about_itself(cluster: ProcessCluster) ->
 
 
 def test_projected_token_is_good_at_the_api_server(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """One volume of all sources; with its token the API server knows the pod's service account."""
+    """A projected volume with all sources; the API server authenticates its token as the pod's service account."""
     cluster.kubectl("create", "serviceaccount", "worker")
     cluster.kubectl("create", "configmap", "projected-words", "--from-literal=one=1")
     cluster.kubectl("create", "secret", "generic", "projected-keys", "--from-literal=password=hidden")
@@ -177,7 +176,7 @@ def test_projected_token_is_good_at_the_api_server(cluster: ProcessCluster, tmp_
 
 
 def test_changes_reach_running_containers(cluster: ProcessCluster) -> None:
-    """A config map, a secret and the pod's own labels, edited: the files change, all keys of one object at once."""
+    """Updates of a config map, a secret and the pod's labels change the mounted files."""
     cluster.kubectl("create", "configmap", "live", "--from-literal=key=old")
     cluster.kubectl("create", "secret", "generic", "live", "--from-literal=key=old")
     labels = {"items": [{"path": "key", "fieldRef": {"fieldPath": "metadata.labels['key']"}}]}
@@ -204,7 +203,7 @@ def test_changes_reach_running_containers(cluster: ProcessCluster) -> None:
 
 
 def test_pod_starts_when_the_config_map_it_waits_for_is_there(cluster: ProcessCluster) -> None:
-    """Until then an event says what is missing."""
+    """Until then a FailedMount event names the missing config map."""
     cluster.create(pod("waits", mount(FOREVER), **volume(configMap={"name": "later"})))
     cluster.until_said("waits", "FailedMount", 'configmap "later" not found')
     cluster.kubectl("create", "configmap", "later", "--from-literal=key=value")
@@ -213,7 +212,7 @@ def test_pod_starts_when_the_config_map_it_waits_for_is_there(cluster: ProcessCl
 
 
 def with_sub_path(name: str, folder: Path) -> dict[str, Any]:
-    """A pod that writes a file to a part of a folder that has its name."""
+    """A pod that writes a file to a subPathExpr with the pod's name."""
     env = [{"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     main = {**mount(f"echo mine >{PLACE}/file", subPathExpr="of/$(WHO)"), "env": env}
     return pod(name, main, restartPolicy="Never", **volume(hostPath={"path": str(folder)}))
@@ -221,14 +220,14 @@ def with_sub_path(name: str, folder: Path) -> dict[str, Any]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can do that safely")
 def test_sub_path_shows_a_part_of_a_volume(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """A folder of it, made if need be, under a name that may come from the environment."""
+    """The folder is created if needed, and its name may come from the environment."""
     cluster.finish(with_sub_path("part", tmp_path))
     assert (tmp_path / "of/part/file").read_text() == "mine\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root has the right")
-def test_sub_path_is_refused_to_who_may_not_mount(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """The container waits, with the reason."""
+def test_sub_path_is_refused_without_the_right_to_mount(cluster: ProcessCluster, tmp_path: Path) -> None:
+    """The container waits with CreateContainerConfigError and the reason."""
     cluster.create(with_sub_path("part", tmp_path))
     cluster.until_field(".status.containerStatuses[0].state.waiting.reason", "CreateContainerConfigError", "part")
     told = cluster.pod("part")["status"]["containerStatuses"][0]["state"]["waiting"]["message"]

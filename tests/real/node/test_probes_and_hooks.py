@@ -1,4 +1,4 @@
-"""Probes and hooks of every kind against processes that really listen, answer, start and stop."""
+"""Probes and hooks of every kind against real processes."""
 
 import sys
 import threading
@@ -11,11 +11,11 @@ import pytest
 
 from process_cluster import ProcessCluster, free_port, pod, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
 QUICK = {"periodSeconds": 1, "failureThreshold": 1}
-# Says of itself that it serves, to whoever asks as gRPC health checks do.
+# Answers gRPC health checks with SERVING.
 GRPC_SERVER = """
 import sys, grpc
 from concurrent.futures import ThreadPoolExecutor
@@ -29,11 +29,11 @@ server.wait_for_termination()
 
 
 def probe(kind: str, port: int, file: Path) -> dict[str, Any]:
-    """One that succeeds while something listens at the port, or the file is there."""
+    """A probe that succeeds while a server listens at the port, or while the file exists."""
     probes: dict[str, dict[str, Any]] = {
         "http": {"httpGet": {"host": "127.0.0.1", "port": port, "path": "/"}},
         "tcp": {"tcpSocket": {"host": "127.0.0.1", "port": port}},
-        # Goes to the address of the pod, which is the machine's.
+        # Connects to the address of the pod, which is the machine's.
         "grpc": {"grpc": {"port": port}},
         "exec": {"exec": {"command": ["test", "-f", str(file)]}},
     }
@@ -41,7 +41,7 @@ def probe(kind: str, port: int, file: Path) -> dict[str, Any]:
 
 
 def listens_while(file: Path, kind: str, port: int) -> str:
-    """A script that has a server at the port as long as a file is there."""
+    """A script that runs a server at the port while a file exists."""
     web = f"python3 -m http.server --bind 127.0.0.1 --directory {file.parent} {port}"
     (file.parent / "grpc_server.py").write_text(GRPC_SERVER)
     command = f"{sys.executable} {file.parent}/grpc_server.py {port}" if kind == "grpc" else web
@@ -50,7 +50,7 @@ def listens_while(file: Path, kind: str, port: int) -> str:
 
 
 def test_readiness_follows_every_kind_of_probe(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """Not ready while nothing answers, ready when all do, and not ready again when one after the other stops."""
+    """The pod is ready only while the probes of all containers succeed."""
     kinds = ("http", "tcp", "grpc", "exec")
     files, containers = {kind: tmp_path / kind for kind in kinds}, []
     for kind, file in files.items():
@@ -78,7 +78,7 @@ REFUSED = {
 
 
 def test_liveness_of_every_kind_restarts_only_what_is_dead(cluster: ProcessCluster) -> None:
-    """A container whose probe fails is killed and started again, with the reason told; its neighbour is left alone."""
+    """A container whose probe fails is restarted with an event; the other container is not."""
     ports = {kind: free_port() for kind in REFUSED}
     for kind, port in ports.items():
         sick = {"exec": {"command": ["sh", "-c", "echo sick; exit 1"]}}
@@ -94,7 +94,7 @@ def test_liveness_of_every_kind_restarts_only_what_is_dead(cluster: ProcessClust
 
 
 def test_startup_probe_holds_back_the_others(cluster: ProcessCluster, tmp_path: Path) -> None:
-    """Until it succeeds the container has not started, and a liveness probe that fails does no harm."""
+    """Before it succeeds, `started` is false and a failing liveness probe has no effect."""
     up = {"exec": {"command": ["test", "-f", f"{tmp_path}/up"]}, "periodSeconds": 1, "failureThreshold": 100}
     main = shell(FOREVER, startupProbe=up, livenessProbe={**up, "failureThreshold": 1})
     cluster.create(pod("slow", main))
@@ -108,7 +108,7 @@ def test_startup_probe_holds_back_the_others(cluster: ProcessCluster, tmp_path: 
 
 
 class Listener(ThreadingHTTPServer):
-    """Keeps what it is asked for."""
+    """An HTTP server that records the requests."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -116,7 +116,7 @@ class Listener(ThreadingHTTPServer):
 
 
 class Answer(BaseHTTPRequestHandler):
-    """One answer of a `Listener`."""
+    """The request handler of a `Listener`."""
 
     server: Listener
 
@@ -126,12 +126,12 @@ class Answer(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Do not log requests."""
 
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    """A server that hooks call."""
+    """An HTTP server for hooks."""
     with Listener() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -143,7 +143,7 @@ def listener() -> Iterator[Listener]:
 def test_hooks_run_after_the_start_and_before_the_end(
     cluster: ProcessCluster, listener: Listener, tmp_path: Path
 ) -> None:
-    """By command and by HTTP; TERM comes when the preStop hook is done."""
+    """Exec and HTTP hooks run; TERM is sent after the preStop hook has completed."""
     told = tmp_path / "told"
     call = {"host": "127.0.0.1", "port": listener.server_port, "httpHeaders": [{"name": "X-Hook", "value": "yes"}]}
     commands = {
@@ -162,7 +162,7 @@ def test_hooks_run_after_the_start_and_before_the_end(
 
 @pytest.mark.parametrize("kind", ["exec", "http"])
 def test_failing_post_start_hook_ends_its_container(cluster: ProcessCluster, kind: str) -> None:
-    """It is killed, and the reason is told."""
+    """The container is killed, and an event has the reason."""
     hook = {
         "exec": {"exec": {"command": ["sh", "-c", "echo no luck; exit 7"]}},
         "http": {"httpGet": {"host": "127.0.0.1", "port": free_port(), "path": "/nobody"}},
@@ -174,7 +174,7 @@ def test_failing_post_start_hook_ends_its_container(cluster: ProcessCluster, kin
 
 
 def test_pre_stop_hook_that_never_ends_is_cut_off_by_the_grace(cluster: ProcessCluster) -> None:
-    """It does not keep the pod."""
+    """The deletion of the pod completes."""
     hook = {"preStop": {"exec": {"command": ["sleep", "1000"]}}}
     cluster.run(pod("endless-hook", shell(FOREVER, lifecycle=hook), terminationGracePeriodSeconds=1))
     assert "deleted" in cluster.kubectl("delete", "pod", "endless-hook", "--timeout=30s")

@@ -1,4 +1,4 @@
-"""Static pods as a person has them: files in a folder, processes on the machine, mirrors in the API."""
+"""Static pods from files in a folder, with processes on the machine and mirror pods in the API."""
 
 import json
 import os
@@ -12,21 +12,21 @@ import pytest
 
 from process_cluster import NODE, PATIENCE, ProcessCluster, pod, process_cluster, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
-# A shell's own number: two dollars of a command are one for the container.
+# `$$`, the shell's own PID: in a command of a container, `$$` stands for one `$`.
 OWN_PID = "$$$$"
 
 
 class Manifests:
-    """The folder of manifests."""
+    """The manifest folder of the node."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def write(self, file: str, document: dict[str, Any]) -> None:
-        """Put a manifest there, as an editor does: under another name, then in one step."""
+        """Write a manifest as an editor does: to a temporary name, then rename it."""
         del document["spec"]["nodeName"]
         made = self.folder / f".{file}.new"
         made.write_text(json.dumps(document))
@@ -36,7 +36,7 @@ class Manifests:
         (self.folder / file).unlink()
 
     def clear(self, cluster: ProcessCluster) -> None:
-        """Remove all, and wait until all is gone."""
+        """Remove all manifests and wait until all pods are deleted."""
         for path in self.folder.iterdir():
             path.unlink()
         cluster.kubectl("wait", "--for=delete", PATIENCE, "pods", "--all")
@@ -44,13 +44,13 @@ class Manifests:
 
 @pytest.fixture
 def manifests(cluster: ProcessCluster) -> Iterator[Manifests]:
-    """The folder, empty before and after each test."""
+    """The manifest folder, emptied after each test."""
     yield Manifests(cluster.manifests)
     Manifests(cluster.manifests).clear(cluster)
 
 
 def is_running(pid_file: Path) -> bool:
-    """Whether the process that wrote its number there runs."""
+    """Whether the process whose PID is in this file runs."""
     return Path(f"/proc/{pid_file.read_text().strip()}").exists()
 
 
@@ -59,14 +59,14 @@ def uid_of(cluster: ProcessCluster, name: str) -> Any:
 
 
 def until_ready(cluster: ProcessCluster, name: str) -> None:
-    """Wait for a mirror, and until it is ready."""
+    """Wait until the mirror pod exists and is ready."""
     cluster.kubectl("wait", "--for=create", PATIENCE, f"pod/{name}")
     cluster.until("condition=Ready", name)
 
 
 @contextmanager
 def mounted(folder: Path, *what: str) -> Iterator[None]:
-    """Something mounted at a folder."""
+    """Mount something at a folder while the context lasts."""
     folder.mkdir(exist_ok=True)
     if subprocess.run(("mount", *what, str(folder)), check=False).returncode:
         pytest.skip("nothing can be mounted here")
@@ -79,7 +79,7 @@ def mounted(folder: Path, *what: str) -> Iterator[None]:
 def test_file_becomes_a_process_and_a_mirror_until_it_is_removed(
     cluster: ProcessCluster, manifests: Manifests, tmp_path: Path
 ) -> None:
-    """Written, its pod runs and is shown as the node's; removed, the process and the mirror are gone; again, again."""
+    """Removing the file ends the process and deletes the mirror pod; the same works a second time."""
     document = pod("life", shell(f"echo {OWN_PID} >{tmp_path}/pid; {FOREVER}"))
     for _ in range(2):
         manifests.write("life.json", json.loads(json.dumps(document)))
@@ -95,7 +95,7 @@ def test_file_becomes_a_process_and_a_mirror_until_it_is_removed(
 
 
 def test_edited_file_replaces_its_pod(cluster: ProcessCluster, manifests: Manifests, tmp_path: Path) -> None:
-    """The process of the old version has ended before that of the new one starts."""
+    """The old process has exited before the new one starts."""
     stop = f"trap 'echo one ended >>{tmp_path}/told; exit' TERM; while true; do sleep 0.05; done"
     manifests.write("edited.json", pod("edited", shell(stop), labels={"version": "one"}))
     cluster.until_labelled("version=one")
@@ -107,10 +107,10 @@ def test_edited_file_replaces_its_pod(cluster: ProcessCluster, manifests: Manife
     assert (tmp_path / "told").read_text().splitlines() == ["one ended", "two began"]
 
 
-def test_file_that_is_back_while_its_pod_ends_runs_again(
+def test_file_restored_during_termination_starts_its_pod_again(
     cluster: ProcessCluster, manifests: Manifests, tmp_path: Path
 ) -> None:
-    """Two processes of one pod never run at once, and the second one is as good as the first."""
+    """Two processes of one pod never run at the same time."""
     slow = (
         f"trap 'echo end >>{tmp_path}/told; exit' TERM; echo begin >>{tmp_path}/told; while true; do sleep 0.05; done"
     )
@@ -130,7 +130,7 @@ def test_file_that_is_back_while_its_pod_ends_runs_again(
 
 
 def test_broken_edit_keeps_the_pod_running(cluster: ProcessCluster, manifests: Manifests) -> None:
-    """What is wrong is told with file and field, the process goes on, and the mended file counts again."""
+    """An event has file and field of the error; the corrected file replaces the pod."""
     manifests.write("broken.json", pod("broken", shell(FOREVER), labels={"version": "good"}))
     until_ready(cluster, "broken-node-1")
     before = cluster.container_id("broken-node-1")
@@ -142,8 +142,8 @@ def test_broken_edit_keeps_the_pod_running(cluster: ProcessCluster, manifests: M
     assert cluster.container_id("broken-node-1") != before
 
 
-def test_second_file_of_a_pod_waits_for_the_first_to_go(cluster: ProcessCluster, manifests: Manifests) -> None:
-    """The running pod is kept and the other file is named, even if it sorts first; alone, it is the one that counts."""
+def test_second_file_of_a_pod_is_ignored_while_the_first_exists(cluster: ProcessCluster, manifests: Manifests) -> None:
+    """An event names the ignored file; the running pod is kept, even if the other file sorts first."""
     manifests.write("second.json", pod("double", shell(FOREVER), labels={"file": "second"}))
     until_ready(cluster, "double-node-1")
     before = cluster.container_id("double-node-1")
@@ -155,8 +155,8 @@ def test_second_file_of_a_pod_waits_for_the_first_to_go(cluster: ProcessCluster,
     cluster.until_labelled("file=first")
 
 
-def test_folder_that_is_away_for_a_while_changes_nothing(cluster: ProcessCluster, manifests: Manifests) -> None:
-    """Its pods run on while it is gone, and are the same when it is back."""
+def test_missing_manifest_folder_keeps_its_pods(cluster: ProcessCluster, manifests: Manifests) -> None:
+    """When it is back, its pods still run the same containers."""
     manifests.write("stays.json", pod("stays", shell(FOREVER)))
     until_ready(cluster, "stays-node-1")
     before = cluster.container_id("stays-node-1")
@@ -171,10 +171,10 @@ def test_folder_that_is_away_for_a_while_changes_nothing(cluster: ProcessCluster
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 def test_unmounted_folder_keeps_its_pods(tmp_path: Path) -> None:
-    """The empty folder below says nothing about the files; mounted again, the next agent takes all for the same."""
+    """The empty mount point removes no pods; after a remount and a restart of the node, the containers are the same."""
     manifests, disk = Manifests(tmp_path / "manifests"), ("-t", "tmpfs", "none")
     with ExitStack() as stack:
-        # What is unmounted here is unmounted in containers too, as where systemd has set things up.
+        # Unmounts propagate to the containers, as on systems that systemd has set up.
         stack.enter_context(mounted(tmp_path, "--make-shared", "--bind", str(tmp_path)))
         with mounted(manifests.folder, *disk):
             cluster = stack.enter_context(process_cluster(tmp_path))

@@ -1,4 +1,4 @@
-"""Blocking calls that hang hold up neither others nor the end of the program."""
+"""Blocking calls that hang delay neither other calls nor the exit of the program."""
 
 import asyncio
 import subprocess
@@ -11,7 +11,7 @@ from pykubelet.app.program import widen_threads
 
 
 async def test_blocking_calls_that_hang_leave_threads_for_others() -> None:
-    """Far more than a machine has cores may hang at once."""
+    """A hundred calls may hang at once, far more than the machine has cores."""
     widen_threads()
     release = threading.Event()
     hung = [asyncio.get_running_loop().run_in_executor(None, release.wait) for _ in range(100)]
@@ -22,7 +22,7 @@ async def test_blocking_calls_that_hang_leave_threads_for_others() -> None:
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_program_ends_in_time_whatever_hangs(hangs: bool) -> None:
-    """A thread that does not come back cannot keep a program from ending well."""
+    """A hanging thread does not keep the program from exiting with code 0."""
     program = f"""
 import threading
 from pykubelet.app.program import exit_after

@@ -1,4 +1,4 @@
-"""`pykubelet up`: an API server and a node in one process, pods and other objects from files, kubectl."""
+"""`pykubelet up`: an API server and a node in one process, with pods and other objects from files."""
 
 import signal
 import subprocess
@@ -34,7 +34,7 @@ data: {greeting: good morning}
 
 
 class Up:
-    """A cluster whose manifests are in two folders."""
+    """A cluster with manifests in two folders."""
 
     def __init__(self, folder: Path) -> None:
         self.manifests, self.file = folder / "manifests", folder / "more" / "shop.yaml"
@@ -46,19 +46,19 @@ class Up:
         self.kubectl = Kubectl(self.process.kubeconfig, "default", folder / "cache")
 
     def until_ready(self) -> None:
-        """Wait for the static pod."""
+        """Wait until the static pod is ready."""
         self.kubectl("wait", "--for=create", PATIENCE, "pod/web-node-1")
         self.kubectl("wait", "--for=condition=Ready", PATIENCE, "pod/web-node-1")
 
     def container(self) -> tuple[str, int]:
-        """The id of the pod's container, and how often it was started again."""
+        """The ID of the pod's container and its restart count."""
         status = self.kubectl.json("get", "pod", "web-node-1")["status"]["containerStatuses"][0]
         return status["containerID"], status["restartCount"]
 
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    """A running cluster; what is left of it at the end is ended."""
+    """A running cluster; its processes are ended after the test."""
     made = Up(tmp_path)
     try:
         made.process.start()
@@ -70,7 +70,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 
 def test_up_runs_the_pods_and_applies_the_objects_of_its_files(up: Up) -> None:
-    """A static pod may use a config map of the same file; kubectl sees, reads and enters it."""
+    """A static pod may use a config map of the same file; `kubectl logs` and `exec` work."""
     up.until_ready()
     assert up.kubectl("logs", "web-node-1") == "good morning\n"
     assert up.kubectl("exec", "web-node-1", "--", "echo", "inside") == "inside\n"
@@ -82,7 +82,7 @@ def test_up_runs_the_pods_and_applies_the_objects_of_its_files(up: Up) -> None:
 
 
 def test_objects_follow_their_files(up: Up) -> None:
-    """An edit is applied, a document that is removed takes its object along, and so does a file."""
+    """Edits are applied; an object is deleted when its document or its file is removed."""
     up.until_ready()
     (up.manifests / "web.yaml").write_text(WEB.replace("good morning", "good night"))
     up.kubectl("wait", "--for=jsonpath={.data.greeting}=good night", PATIENCE, "configmap/words")
@@ -96,7 +96,7 @@ def test_objects_follow_their_files(up: Up) -> None:
 
 
 def test_containers_outlive_kills_and_are_found_again(up: Up) -> None:
-    """The same container, not started again; what was removed meanwhile goes at the next start."""
+    """A restart finds the same container, and deletes the objects of files removed meanwhile."""
     up.until_ready()
     before = up.container()
     up.process.kill()
@@ -116,8 +116,8 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("arguments", "code", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_mistake_is_told_without_a_traceback(tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
-    """What the user can put right is a line and an exit code."""
+def test_configuration_error_is_one_line(tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
+    """Each error has its exit code and no traceback."""
     (tmp_path / "file").write_text("")
     command = [sys.executable, "-m", "pykubelet", "up", "--port", "0", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=20, check=False)

@@ -1,4 +1,4 @@
-"""`pykubelet why` against a real `pykubelet up`, and a volume that hangs for real."""
+"""`pykubelet why` against a real `pykubelet up`, and with a volume mount that hangs."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ spec:
 
 
 class Asking:
-    """A cluster with a static pod, and a person who asks."""
+    """A cluster with a static pod, and the `why` command for it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.manifest = folder, folder / "manifests" / "web.yaml"
@@ -52,7 +52,7 @@ class Asking:
         self.kubectl = Kubectl(self.process.kubeconfig, "default", folder / "cache")
 
     def why(self, *arguments: str, code: int = 0) -> str:
-        """What the command prints."""
+        """Run the command and return its output."""
         command = [sys.executable, "-m", "pykubelet", "why", *arguments]
         environment = {**os.environ, "KUBECONFIG": str(self.process.kubeconfig)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30, check=False)
@@ -66,7 +66,7 @@ class Asking:
         return str(found["waitsFor"]["step"])
 
     def until(self, name: str, step: str) -> None:
-        """Ask until the pod waits for that."""
+        """Repeat the command until the pod waits for this step."""
         for _ in range(20):
             if (last := self.step(name)) == step:
                 return
@@ -86,7 +86,7 @@ def asking(tmp_path: Path) -> Iterator[Asking]:
 
 
 def test_static_pod_is_explained_by_its_node(asking: Asking) -> None:
-    """What it waits for comes first, then its way from its file on; mended, it waits for nothing."""
+    """The output starts with what the pod waits for, and has its manifest file; once fixed, it waits for nothing."""
     asking.until("web", "configuration")
     told = asking.why("web-node-1", "-n", "default").splitlines()
     assert told[0] == "pod default/web-node-1: Pending on node-1"
@@ -101,7 +101,7 @@ def test_static_pod_is_explained_by_its_node(asking: Asking) -> None:
 
 
 def test_pod_without_a_node_is_explained_by_the_api_alone(asking: Asking) -> None:
-    """Why no node fits is in its conditions; deleted with a finalizer, that is what keeps it."""
+    """Its conditions say why no node fits; after a deletion, the finalizer is the reason."""
     asking.kubectl("create", "-f", "-", text=LONELY)
     asking.kubectl("wait", "--for=condition=PodScheduled=false", "--timeout=30s", "pod/lonely")
     told = asking.why("pod/lonely")
@@ -114,7 +114,7 @@ def test_pod_without_a_node_is_explained_by_the_api_alone(asking: Asking) -> Non
 
 
 def test_unknown_pod_and_missing_kubeconfig_are_one_line(asking: Asking) -> None:
-    """Nothing to explain, nobody to ask: exit code 1."""
+    """The exit code is 1 in both cases."""
     assert 'error: pods "nobody" not found' in asking.why("nobody", code=1)
     missing = subprocess.run(
         [sys.executable, "-m", "pykubelet", "why", "web"],
@@ -130,7 +130,7 @@ def test_unknown_pod_and_missing_kubeconfig_are_one_line(asking: Asking) -> None
 
 
 class HangingMounter:
-    """Mounts nothing, and does not come back before it is told to."""
+    """Its calls block until the test releases them."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
@@ -146,7 +146,7 @@ class HangingMounter:
 
 
 async def test_volume_that_hangs_is_named(tmp_path: Path) -> None:
-    """A pod whose mount does not come back says for which volumes it waits."""
+    """The explanation names the volume whose mount hangs."""
     clock, mounter = SystemClock(), HangingMounter()
     settings = NodeSettings(node_name="node-1", root_dir=tmp_path / "node")
     runtime = simulated(SimRuntime(clock=clock), SimImages())

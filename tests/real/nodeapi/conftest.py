@@ -1,4 +1,4 @@
-"""A real API server for all tests of a module, and a node whose API it talks to."""
+"""A real API server per test module, and a node whose API uses it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -24,7 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 async def cluster(server: ServerProcess, tmp_path: Path) -> AsyncIterator[Cluster]:
-    """A node whose API asks the server who may do what, and which the server passes requests on to."""
+    """A node that delegates access decisions to the server, and to which the server proxies requests."""
     rig, clock = NodeRig(tmp_path), SystemClock()
     access = load_kubeconfig([str(server.kubeconfig)], environment={}, clock=clock)
     tls = await asyncio.to_thread(own_tls, tmp_path, server.data / "pki" / "ca.crt")

@@ -1,4 +1,4 @@
-"""Who may ask the node for what, as a real API server says."""
+"""Authentication and authorization of requests to the node, decided by a real API server."""
 
 import aiohttp
 import pytest
@@ -11,7 +11,7 @@ EXEC = "/exec/default/web/main?output=1&command=id"
 
 
 async def codes(cluster: Cluster, token: str, *paths: str) -> list[int]:
-    """The codes with which the node answers somebody."""
+    """The status codes of GET requests to the node with this token."""
     found = []
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http:
         for path in paths:
@@ -21,7 +21,7 @@ async def codes(cluster: Cluster, token: str, *paths: str) -> list[int]:
 
 
 async def account(cluster: Cluster, name: str, *rights: str) -> str:
-    """The token of a service account that may `get` subresources of nodes."""
+    """A token of a service account with these rights on subresources of nodes."""
     made = await cluster.kubectl("create", "serviceaccount", name)
     assert made.code == 0, made.err
     for right in rights:
@@ -36,7 +36,7 @@ async def account(cluster: Cluster, name: str, *rights: str) -> str:
 
 
 async def test_token_is_known_by_the_api_server(cluster: Cluster) -> None:
-    """An administrator's opens everything, one that nobody gave opens nothing."""
+    """An admin's token gets 200 everywhere, an unknown token 401."""
     assert await codes(cluster, ADMIN_TOKEN, "/pods", "/metrics", "/healthz") == [200, 200, 200]
     assert await codes(cluster, "made-up", "/pods", "/healthz") == [401, 401]
 
@@ -47,23 +47,23 @@ async def test_token_is_known_by_the_api_server(cluster: Cluster) -> None:
         ("nobody", (), [403, 403, 403, 403]),
         ("scraper", ("get metrics", "get stats"), [403, 200, 200, 403]),
         ("lister", ("get pods",), [200, 403, 403, 403]),
-        # The right to read all of a node is not the right to run commands in its pods.
+        # The right to read everything of a node does not include running commands in its pods.
         ("reader", ("get proxy",), [200, 403, 403, 403]),
-        # 400: allowed, but no upgrade was asked for.
+        # 400: authorized, but the request has no upgrade.
         ("operator", ("create proxy",), [403, 403, 403, 400]),
     ],
 )
 async def test_rights_are_those_of_the_api_server(
     cluster: Cluster, name: str, rights: tuple[str, ...], expected: list[int]
 ) -> None:
-    """Subresources of the node decide."""
+    """The subresource of the node decides."""
     cluster.rig.add_pod()
     token = await account(cluster, name, *rights)
     assert await codes(cluster, token, "/pods", "/metrics", "/stats/summary", EXEC) == expected
 
 
-async def test_api_server_that_is_away_lets_nobody_new_in(cluster: Cluster) -> None:
-    """Who is not known yet is refused; what is known and remembered still holds."""
+async def test_unreachable_api_server_allows_only_cached_decisions(cluster: Cluster) -> None:
+    """A new token gets 401, and a known user's first request for another subresource 500."""
     assert await codes(cluster, ADMIN_TOKEN, "/pods") == [200]
     cluster.server.kill()
     try:

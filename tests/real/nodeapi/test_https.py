@@ -1,4 +1,4 @@
-"""The node's API over real TLS sockets: who gets in, what the pages say, and what breaks the rules."""
+"""The node's API over real TLS sockets: authentication, pages, malformed requests, and certificates."""
 
 import asyncio
 import json
@@ -37,14 +37,14 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 
 
 async def get(url: str, tls: ssl.SSLContext, *, method: str = "GET", **options: Any) -> tuple[int, str]:
-    """Code and text of an answer."""
+    """Status code and text of a response."""
     connector = aiohttp.TCPConnector(ssl=tls)
     async with aiohttp.ClientSession(connector=connector) as http, http.request(method, url, **options) as response:
         return response.status, await response.text()
 
 
 async def test_only_certificates_of_the_authority_get_in(node: Node, tmp_path: Path) -> None:
-    """Nobody without one, nobody with a token where there is no API server, nobody with one of someone else."""
+    """No certificate, or a token without an API server, gets 401; a foreign certificate fails the handshake."""
     _, url, admin = node
     assert await get(f"{url}/healthz", admin) == (200, "ok")
     assert await get(f"{url}/healthz", anonymous()) == (401, "Unauthorized")
@@ -56,16 +56,16 @@ async def test_only_certificates_of_the_authority_get_in(node: Node, tmp_path: P
         await get(f"{url}/healthz", stranger)
 
 
-async def test_node_without_an_authority_lets_nobody_in(tmp_path: Path) -> None:
-    """There is no way to be known."""
+async def test_node_without_an_authority_refuses_everyone(tmp_path: Path) -> None:
+    """No client can authenticate."""
     rig = NodeRig(tmp_path)
     async with rig.serving(own_tls(tmp_path, None), CertificateOnlyAccess()) as port:
         stranger = Authority(tmp_path).client("admin")
         assert await get(f"https://127.0.0.1:{port}/pods", stranger) == (401, "Unauthorized")
 
 
-async def test_pages_tell_about_pods_and_usage(node: Node) -> None:
-    """All pages that a scraper or a person asks for."""
+async def test_pages_show_pods_and_usage(node: Node) -> None:
+    """The pages are those that scrapers and people use."""
     rig, url, admin = node
     rig.add_pod(static_pod("static-node-1"))
     rig.add_pod()
@@ -90,7 +90,7 @@ async def test_pages_tell_about_pods_and_usage(node: Node) -> None:
 
 
 async def test_pages_say_when_the_runtime_does_not_answer(node: Node) -> None:
-    """An error where there is nothing else to say, a metric where there is."""
+    """Pages that need the runtime give 500; resource metrics report a scrape error."""
     rig, url, admin = node
     rig.runtime.failure = RuntimeFailure("the runtime is down")
     assert await get(f"{url}/runningpods/", admin) == (500, "the runtime is down")
@@ -100,7 +100,7 @@ async def test_pages_say_when_the_runtime_does_not_answer(node: Node) -> None:
 
 
 async def test_log_says_why_there_is_none(node: Node) -> None:
-    """With upstream's codes and words."""
+    """The status codes and messages are upstream's."""
     rig, url, admin = node
     given = rig.add_pod()
     logs = f"{url}/containerLogs/default"
@@ -141,7 +141,7 @@ async def test_log_says_why_there_is_none(node: Node) -> None:
     ],
 )
 async def test_what_breaks_the_rules_is_answered_with_a_refusal(node: Node, sent: bytes) -> None:
-    """Never with a failure of ours, and the node goes on."""
+    """Each malformed request gets 400, and the node keeps serving."""
     rig, url, admin = node
     rig.add_pod()
     reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=admin)
@@ -153,7 +153,7 @@ async def test_what_breaks_the_rules_is_answered_with_a_refusal(node: Node, sent
 
 
 async def test_exec_over_a_web_socket_of_other_clients(node: Node) -> None:
-    """Version 4 in base64, as a browser speaks it, and none at all."""
+    """Clients may use version 4 in base64, as a browser does, or no subprotocol."""
     rig, url, admin = node
     rig.add_pod()
     target = f"{url}/exec/default/web/main?output=1&command=echo&command=hi"
@@ -168,7 +168,7 @@ async def test_exec_over_a_web_socket_of_other_clients(node: Node) -> None:
 
 
 async def test_port_forward_over_the_channels_of_a_web_socket(node: Node) -> None:
-    """As other clients than kubectl do it: the ports are in the query, and come first on each channel."""
+    """The ports are in the query, and each channel begins with its port number."""
     rig, url, admin = node
     rig.add_pod()
 
@@ -191,18 +191,18 @@ async def test_port_forward_over_the_channels_of_a_web_socket(node: Node) -> Non
 
 
 async def test_run_takes_its_command_from_a_form(node: Node) -> None:
-    """As people post it; a form that is too large is refused."""
+    """A form that is too large gets 413."""
     rig, url, admin = node
     rig.add_pod()
     target = f"{url}/run/default/web/main"
     assert await get(target, admin, method="POST", data={"cmd": "echo hi there"}) == (200, "hi there\n")
     assert (await get(target, admin, method="POST", data={"cmd": "x" * 100_000}))[0] == 413
-    # As curl sends what it thinks is long: only after it has been asked to.
+    # curl sends a body that it considers long only after `100 Continue`.
     assert await get(target, admin, method="POST", data={"cmd": "echo hi"}, expect100=True) == (200, "hi\n")
 
 
 async def test_connection_over_which_nothing_is_said_is_ended(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And with it the command."""
+    """An idle connection is closed, and its command is ended."""
     monkeypatch.setattr(server, "IDLE_SECONDS", 0.3)
     rig, url, admin = node
     rig.add_pod()
@@ -213,8 +213,8 @@ async def test_connection_over_which_nothing_is_said_is_ended(node: Node, monkey
     assert len(rig.streams.ended) == 1
 
 
-async def test_log_of_a_reader_who_goes_away_is_let_go_of(node: Node) -> None:
-    """Nothing waits for the end of the container any more."""
+async def test_followed_log_is_released_when_its_client_disconnects(node: Node) -> None:
+    """The request no longer waits for the container to exit."""
     rig, url, admin = node
     rig.log_path(rig.add_pod()).write_text("2026-01-02T03:04:05Z stdout F hi\n")
     async with aiohttp.ClientSession() as http:
@@ -228,7 +228,7 @@ async def test_log_of_a_reader_who_goes_away_is_let_go_of(node: Node) -> None:
 
 
 async def test_connections_are_cut_off_when_the_node_stops(tmp_path: Path) -> None:
-    """A log that is followed and a command that runs hold up nothing."""
+    """A followed log and a running command do not delay the stop."""
     async with aiohttp.ClientSession() as http:
         async with standalone(tmp_path) as (rig, url, admin):
             given = rig.add_pod()
@@ -249,7 +249,7 @@ async def test_connections_are_cut_off_when_the_node_stops(tmp_path: Path) -> No
 
 
 def test_own_certificate_is_kept_until_it_is_old_or_others_names_are_wanted(tmp_path: Path) -> None:
-    """Its key is nobody else's business."""
+    """Its key has mode 0600; a certificate that cannot be read is replaced."""
     now = SystemClock().now()
     files = self_signed_certificate(tmp_path, ["127.0.0.1", "node-1"], now)
     first = files.certificate.read_bytes()
@@ -267,7 +267,7 @@ def test_own_certificate_is_kept_until_it_is_old_or_others_names_are_wanted(tmp_
 
 
 async def test_own_certificate_is_renewed_while_the_node_runs(tmp_path: Path) -> None:
-    """In time; one that cannot be written is tried again later."""
+    """A certificate that cannot be written changes nothing."""
     clock = ManualClock()
     served: list[bytes] = []
     names = ["127.0.0.1", "node-1"]
@@ -283,7 +283,7 @@ async def test_own_certificate_is_renewed_while_the_node_runs(tmp_path: Path) ->
 
 
 def test_files_that_are_no_certificates_are_named(tmp_path: Path) -> None:
-    """What is wrong, and with which file."""
+    """The error has the path of the file."""
     bad = tmp_path / "bad.crt"
     bad.write_text("no certificate")
     good = self_signed_certificate(tmp_path, ["node-1"], SystemClock().now())

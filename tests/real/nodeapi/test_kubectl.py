@@ -16,7 +16,7 @@ BOTH = pytest.mark.parametrize("protocol", [WEB_SOCKET, SPDY], ids=["websocket",
 
 @BOTH
 async def test_exec_carries_both_outputs_and_the_exit_code(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """What a command writes comes out where it wrote it, and kubectl ends as the command did."""
+    """stdout and stderr stay separate."""
     await cluster.run_pod()
     command = ("sh", "-c", "echo out; echo err >&2; exit 3")
     done = await cluster.kubectl("exec", "web", "--", *command, environment=protocol)
@@ -26,7 +26,7 @@ async def test_exec_carries_both_outputs_and_the_exit_code(cluster: Cluster, pro
 
 @BOTH
 async def test_exec_carries_megabytes_both_ways_unchanged(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """All bytes that go in come out, in order, and the end of the input ends the command."""
+    """EOF on the input ends the command."""
     await cluster.run_pod()
     given = os.urandom(5_000_000)
     done = await cluster.kubectl("exec", "-i", "web", "--", "cat", given=given, environment=protocol)
@@ -36,7 +36,7 @@ async def test_exec_carries_megabytes_both_ways_unchanged(cluster: Cluster, prot
 
 @BOTH
 async def test_exec_says_why_a_command_cannot_start(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """What the runtime complains about reaches the user."""
+    """The user sees the error of the runtime."""
     await cluster.run_pod()
     done = await cluster.kubectl("exec", "web", "--", "no-such-program", environment=protocol)
     assert done.code == 1
@@ -46,7 +46,7 @@ async def test_exec_says_why_a_command_cannot_start(cluster: Cluster, protocol: 
 
 @BOTH
 async def test_exec_is_refused_where_nothing_runs(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """A container the API knows and the node does not run: the node's own words come through."""
+    """The API has the pod but the node does not; the user sees the node's error."""
     given = await cluster.run_pod()
     cluster.rig.pods.delete_pod(given)
     gone = await cluster.kubectl("exec", "web", "--", "true", environment=protocol)
@@ -56,13 +56,13 @@ async def test_exec_is_refused_where_nothing_runs(cluster: Cluster, protocol: di
 
 @BOTH
 async def test_exec_gives_a_terminal_of_the_callers_size(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """With -it, the command sees a terminal as large as kubectl's, and what is typed reaches it."""
+    """With -it, the command's terminal has the size of kubectl's and gets its input."""
     await cluster.run_pod()
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)
     stty = await asyncio.create_subprocess_exec("stty", "rows", "33", "cols", "77", stdin=theirs)
     await stty.wait()
-    # The size may come after the word.
+    # The size may arrive after the word.
     sized = "until stty size | grep -q 33; do sleep 0.02; done; stty size"
     script = f"read word; {sized}; echo heard $word; test -t 2 && echo terminal"
     command = cluster.command("exec", "-it", "web", "--", "sh", "-c", script)
@@ -79,8 +79,8 @@ async def test_exec_gives_a_terminal_of_the_callers_size(cluster: Cluster, proto
 
 
 @BOTH
-async def test_command_is_ended_when_its_caller_goes_away(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """Killing kubectl ends what it started."""
+async def test_command_is_ended_when_its_client_disconnects(cluster: Cluster, protocol: dict[str, str]) -> None:
+    """Killing kubectl ends the command that it started."""
     await cluster.run_pod()
     command = ("sh", "-c", "echo ready; exec sleep 1000")
     process = await cluster.start("exec", "web", "--", *command, environment=protocol)
@@ -96,7 +96,7 @@ async def test_command_is_ended_when_its_caller_goes_away(cluster: Cluster, prot
 
 @BOTH
 async def test_attach_shares_the_streams_of_a_container(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """What is typed reaches the program of the container, what it writes comes back, and its end ends kubectl."""
+    """Input reaches the program, its output reaches kubectl, and its exit ends kubectl."""
     main = container("main", stdin=True, stdin_once=True)
     await cluster.run_pod(pod("web", containers=[main]))
     pipe = asyncio.subprocess.PIPE
@@ -111,7 +111,7 @@ async def test_attach_shares_the_streams_of_a_container(cluster: Cluster, protoc
 
 @BOTH
 async def test_cp_copies_files_both_ways(cluster: Cluster, protocol: dict[str, str], tmp_path: Path) -> None:
-    """kubectl cp is exec of tar with input and output."""
+    """`kubectl cp` runs tar through exec, with input and output."""
     await cluster.run_pod()
     source, there, back = tmp_path / "source", tmp_path / "there", tmp_path / "back"
     source.write_bytes(os.urandom(300_000))

@@ -20,8 +20,7 @@ async def logged(cluster: Cluster) -> Pod:
     return given
 
 
-async def test_logs_shows_what_is_asked_for(cluster: Cluster) -> None:
-    """All of it, its end, with times, since a time, and no more than so many bytes."""
+async def test_logs_apply_tail_timestamps_since_and_byte_limit(cluster: Cluster) -> None:
     await logged(cluster)
     shown = {
         (): b"line 0\nline 1\nline 2\nline 3\nline 4\n",
@@ -37,7 +36,7 @@ async def test_logs_shows_what_is_asked_for(cluster: Cluster) -> None:
 
 
 async def test_logs_follows_until_the_container_ends(cluster: Cluster) -> None:
-    """New lines come as they are written, and the end of the container ends kubectl."""
+    """New lines arrive as they are written, and the exit of the container ends kubectl."""
     given = await logged(cluster)
     process = await cluster.start("logs", "-f", "--tail=1", "web")
     assert process.stdout is not None
@@ -53,15 +52,15 @@ async def test_logs_follows_until_the_container_ends(cluster: Cluster) -> None:
 
 
 async def test_logs_of_a_container_that_never_ran_before_are_refused(cluster: Cluster) -> None:
-    """The node's words reach the user."""
+    """The user sees the node's error."""
     await logged(cluster)
     done = await cluster.kubectl("logs", "web", "--previous")
     expected = 'Error from server (BadRequest): previous terminated container "main" in pod "web" not found\n'
     assert (done.code, done.err) == (1, expected)
 
 
-async def test_logs_of_a_container_that_waits_say_what_for(cluster: Cluster) -> None:
-    """The most frequent answer to a look at a pod that does not start."""
+async def test_logs_of_a_waiting_container_give_the_reason(cluster: Cluster) -> None:
+    """This is the usual answer for a pod that does not start."""
     given = await cluster.run_pod()
     waiting = ContainerStatus(name="main", state=WAITING)
     cluster.rig.statuses.set_pod_status(given, PodStatus(phase="Pending", container_statuses=(waiting,)))
@@ -71,7 +70,7 @@ async def test_logs_of_a_container_that_waits_say_what_for(cluster: Cluster) -> 
 
 
 async def test_logs_of_a_pod_that_the_node_does_not_know_are_not_found(cluster: Cluster) -> None:
-    """Upstream's words for it, not the node's."""
+    """The message is upstream's, not the node's."""
     given = await cluster.run_pod()
     cluster.rig.pods.delete_pod(given)
     done = await cluster.kubectl("logs", "web")
@@ -79,8 +78,8 @@ async def test_logs_of_a_pod_that_the_node_does_not_know_are_not_found(cluster: 
     assert (done.code, done.err) == (1, f"Error from server (NotFound): {words}\n")
 
 
-async def test_server_says_itself_what_cannot_be_asked_of_a_node(cluster: Cluster) -> None:
-    """A pod without a node has an empty log, and nobody can look into it."""
+async def test_server_answers_for_a_pod_without_a_node(cluster: Cluster) -> None:
+    """Its log is empty, and exec is refused."""
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": SPEC}
     made = await cluster.kubectl("apply", "-f", "-", given=json.dumps(document).encode())
     assert made.code == 0, made.err

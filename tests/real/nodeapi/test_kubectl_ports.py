@@ -14,7 +14,7 @@ BOTH = pytest.mark.parametrize("protocol", [WEB_SOCKET, SPDY], ids=["tunnel", "s
 
 
 async def say_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A program in a pod: says everything back, and closes when its caller has nothing more to say."""
+    """A program in a pod that echoes everything and closes at EOF."""
     while data := await reader.read(65536):
         writer.write(data)
         await writer.drain()
@@ -22,7 +22,7 @@ async def say_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 async def break_off(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """A program in a pod: resets its connections."""
+    """A program in a pod that resets its connections."""
     writer.transport.abort()
 
 
@@ -30,7 +30,7 @@ async def break_off(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 async def forwarding(
     cluster: Cluster, port: int, protocol: dict[str, str]
 ) -> AsyncIterator[tuple[int, asyncio.subprocess.Process]]:
-    """kubectl port-forward of one port; the local one."""
+    """Run `kubectl port-forward` of one port; yields the local port and the process."""
     process = await cluster.start("port-forward", "web", f":{port}", "--address=127.0.0.1", environment=protocol)
     assert process.stdout is not None
     line = (await asyncio.wait_for(process.stdout.readline(), 15)).decode()
@@ -45,7 +45,7 @@ async def forwarding(
 
 
 async def through(port: int, given: bytes) -> bytes:
-    """What comes back of what is sent to a port."""
+    """Send bytes to a port and return everything that comes back."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
 
     async def send() -> None:
@@ -60,7 +60,7 @@ async def through(port: int, given: bytes) -> bytes:
 
 @BOTH
 async def test_port_forward_carries_many_connections_at_once(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """Ten connections at once, each with its own half megabyte, and another one afterwards."""
+    """Ten concurrent connections carry half a megabyte each, and another one works afterwards."""
     await cluster.run_pod()
     program = await asyncio.start_server(say_back, "127.0.0.1", 0)
     async with program, forwarding(cluster, program.sockets[0].getsockname()[1], protocol) as (port, _):
@@ -70,8 +70,8 @@ async def test_port_forward_carries_many_connections_at_once(cluster: Cluster, p
 
 
 @BOTH
-async def test_port_forward_says_that_nobody_listens(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """A port where nobody listens: kubectl tells what the node says."""
+async def test_port_forward_reports_a_closed_port(cluster: Cluster, protocol: dict[str, str]) -> None:
+    """kubectl prints the node's error."""
     await cluster.run_pod()
     program = await asyncio.start_server(say_back, "127.0.0.1", 0)
     closed = program.sockets[0].getsockname()[1]
@@ -86,7 +86,7 @@ async def test_port_forward_says_that_nobody_listens(cluster: Cluster, protocol:
 
 @BOTH
 async def test_port_forward_outlives_a_connection_that_is_reset(cluster: Cluster, protocol: dict[str, str]) -> None:
-    """A program that breaks off ends its connection, and no other."""
+    """A reset ends only its own connection."""
     await cluster.run_pod()
     program = await asyncio.start_server(break_off, "127.0.0.1", 0)
     number = program.sockets[0].getsockname()[1]

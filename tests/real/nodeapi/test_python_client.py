@@ -1,4 +1,4 @@
-"""The Python client's exec and port-forward, which speak version 4 of the channel protocol, through our API server."""
+"""exec and port-forward of the official Python client, which uses v4.channel.k8s.io, through our API server."""
 
 import asyncio
 import sys
@@ -29,7 +29,7 @@ print([socket.recv(100), forward.error({port})])
 
 
 async def printed(program: str) -> str:
-    """What a program prints; it must succeed."""
+    """Run a program, which must succeed, and return its output."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=pipe, stderr=pipe)
     out, err = await asyncio.wait_for(process.communicate(), 30)
@@ -38,14 +38,14 @@ async def printed(program: str) -> str:
 
 
 async def test_python_client_runs_commands(cluster: Cluster) -> None:
-    """Input, both outputs, and the exit code."""
+    """Input, stdout, stderr and the exit code pass through."""
     await cluster.run_pod()
     program = EXEC.format(kubeconfig=str(cluster.server.kubeconfig))
     assert await printed(program) == r"['got abc\n', 'err\n', 4]"
 
 
 async def test_python_client_forwards_ports(cluster: Cluster) -> None:
-    """Its ports come in the query."""
+    """The ports are in the query."""
     await cluster.run_pod()
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

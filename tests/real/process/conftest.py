@@ -1,4 +1,4 @@
-"""The process runtime, opened in a folder of its own; what a test leaves running is ended after it."""
+"""The process runtime in a folder of its own; processes that a test leaves running are ended after it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""From start to end: how processes are started, whom they run as, and that nothing is left of them."""
+"""The life of a process: start, user, rights, limits, and exit without leftovers."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become s
 async def test_process_has_the_environment_it_was_given_and_nothing_of_ours(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Besides its own variables those that every container has."""
+    """Besides its own variables it has only those of every container."""
     monkeypatch.setenv("AGENT_SECRET", "hidden")
     output = await lab.output_of("env", environment=[("GREETING", "hello there"), ("PATH", "/usr/bin:/bin")])
     variables = dict(line.split("=", 1) for line in output.splitlines())
@@ -35,8 +35,8 @@ async def test_process_has_the_environment_it_was_given_and_nothing_of_ours(
 
 
 async def test_process_is_leader_of_a_session_of_its_own_and_has_no_files_but_three(lab: Lab) -> None:
-    """Whoever signals its group reaches all of it and nobody else."""
-    # Without a pipe, of which the shell would have an end for a moment.
+    """A signal to its process group reaches all of its processes and no others."""
+    # No pipe: the shell would have an end of it open for a moment.
     output = await lab.output_of("sh", "-c", "cut -d' ' -f1,5,6 /proc/$$/stat; ls /proc/$$/fd; umask; ulimit -c")
     numbers, *rest = output.splitlines()
     assert len(set(numbers.split())) == 1
@@ -44,7 +44,7 @@ async def test_process_is_leader_of_a_session_of_its_own_and_has_no_files_but_th
 
 
 async def test_process_works_in_its_directory(lab: Lab, tmp_path: Path) -> None:
-    """The root, unless the container says where."""
+    """The default is the root folder."""
     assert await lab.output_of("pwd") == "/\n"
     assert await lab.output_of("pwd", working_dir=str(tmp_path)) == f"{tmp_path}\n"
 
@@ -63,7 +63,7 @@ async def test_process_works_in_its_directory(lab: Lab, tmp_path: Path) -> None:
 async def test_what_cannot_be_started_says_why(
     lab: Lab, command: tuple[str, ...], fields: dict[str, str], told: str
 ) -> None:
-    """The container has ended then, with the code and the reason that containerd gives."""
+    """The container exits with the code and the reason that containerd gives."""
     ward = await lab.create(*command, **fields)
     message = f"unable to start container process: {told}"
     with pytest.raises(RuntimeFailure) as failure:
@@ -76,7 +76,7 @@ async def test_what_cannot_be_started_says_why(
 
 
 async def test_container_is_started_once(lab: Lab) -> None:
-    """A second start is a failure, not a second process."""
+    """A second start is a failure and starts no second process."""
     ward = await lab.start("sleep", "1000")
     with pytest.raises(RuntimeFailure, match="was started before"):
         await lab.runtime.start(ward.id)
@@ -87,14 +87,13 @@ async def test_container_is_started_once(lab: Lab) -> None:
     ("command", "code", "reason"),
     [("exit 0", 0, "Completed"), ("exit 42", 42, "Error"), ("kill -9 $$", 137, "Error"), ("kill -15 $$", 143, "Error")],
 )
-async def test_end_is_told_as_a_shell_tells_it(lab: Lab, command: str, code: int, reason: str) -> None:
-    """A signal is 128 and its number."""
+async def test_exit_code_of_a_signal_is_128_plus_its_number(lab: Lab, command: str, code: int, reason: str) -> None:
     ended = await (await lab.start("sh", "-c", command)).until_ended()
     assert (ended.exit_code, ended.reason, ended.message) == (code, reason, "")
 
 
 async def test_nothing_outlives_the_first_process(lab: Lab) -> None:
-    """Neither its children nor those that hid in a session of their own, however they were orphaned."""
+    """Children, orphans and processes in sessions of their own are all killed."""
     script = "setsid -f sleep 4711; (sleep 4712 &); sleep 4713 & trap '' HUP; sleep 0.2; exit 5"
     ward = await lab.start("sh", "-c", script)
     ended = await ward.until_ended()
@@ -103,7 +102,7 @@ async def test_nothing_outlives_the_first_process(lab: Lab) -> None:
 
 
 async def test_stop_reaches_the_whole_group(lab: Lab) -> None:
-    """A shell that does not pass signals on is no reason to wait."""
+    """A shell that does not pass on signals does not delay the stop."""
     child = "trap 'echo child; exit 0' TERM; while :; do :; done"
     script = f'sh -c "{child}" & trap "wait; exit 7" TERM; wait'
     ward = await lab.start("sh", "-c", script)
@@ -114,7 +113,7 @@ async def test_stop_reaches_the_whole_group(lab: Lab) -> None:
 
 
 async def test_stop_sends_the_signal_that_the_container_asks_for(lab: Lab) -> None:
-    """`lifecycle.stopSignal` instead of TERM."""
+    """`lifecycle.stopSignal` replaces TERM."""
     script = "trap 'echo got; exit 3' USR1; while :; do :; done"
     ward = await lab.start("sh", "-c", script, lifecycle=Lifecycle(stop_signal="SIGUSR1"))
     await asyncio.sleep(0.3)
@@ -122,8 +121,8 @@ async def test_stop_sends_the_signal_that_the_container_asks_for(lab: Lab) -> No
     assert (ward.log, (await ward.told()).exit_code) == ("got\n", 3)
 
 
-async def test_stop_kills_what_has_been_stopped_in_its_tracks(lab: Lab) -> None:
-    """A process that is frozen, and a supervisor that is, cannot hold it up for long."""
+async def test_stop_kills_frozen_processes(lab: Lab) -> None:
+    """Neither a frozen process nor a frozen supervisor delays the stop for long."""
     ward = await lab.start("sh", "-c", "sleep 4714; true")
     (pid,) = await until(lambda: processes_with("sleep\x004714\0"))
     shell = parent_of(pid)
@@ -136,7 +135,7 @@ async def test_stop_kills_what_has_been_stopped_in_its_tracks(lab: Lab) -> None:
 
 
 async def test_no_zombies_are_left(lab: Lab, runtime: ProcessRuntime) -> None:
-    """Orphans of a running container are reaped, and so are supervisors."""
+    """Orphans of a running container and exited supervisors are reaped."""
     ward = await lab.start("sh", "-c", "for i in 1 2 3 4 5; do (true &); done; exec sleep 4715")
     await asyncio.sleep(0.3)
     (pid,) = processes_with("sleep\x004715\0")
@@ -148,7 +147,7 @@ async def test_no_zombies_are_left(lab: Lab, runtime: ProcessRuntime) -> None:
 
 
 async def test_container_without_a_command_is_refused(lab: Lab) -> None:
-    """There is no image that could know one."""
+    """The process runtime has no images that could define one."""
     with pytest.raises(RuntimeFailure, match="has no command") as failure:
         await lab.create()
     assert failure.value.reason == "CreateContainerConfigError"
@@ -156,7 +155,7 @@ async def test_container_without_a_command_is_refused(lab: Lab) -> None:
 
 @only_root
 async def test_root_runs_a_container_as_the_user_it_asks_for(lab: Lab) -> None:
-    """User, group, further groups; and its output files are its own."""
+    """User, group and supplementary groups are set, and the container may reopen its stdout."""
     context = PodSecurityContext(run_as_user=1234, run_as_group=2345, supplemental_groups=(7,), fs_group=8)
     output = await lab.output_of(
         "sh", "-c", "id -u; id -g; id -G; echo again >/dev/stdout", pod={"security_context": context}
@@ -166,7 +165,7 @@ async def test_root_runs_a_container_as_the_user_it_asks_for(lab: Lab) -> None:
 
 @only_root
 async def test_root_of_a_container_has_the_rights_containers_have(lab: Lab) -> None:
-    """Not those of the machine's root, unless the container is privileged; fewer, if it says so."""
+    """It has the default capabilities of containers, not all of the machine's root; `drop` removes them."""
     command = ("grep", "-E", "CapEff|NoNewPrivs", "/proc/self/status")
     usual = await lab.output_of(*command)
     none = await lab.output_of(
@@ -178,8 +177,8 @@ async def test_root_of_a_container_has_the_rights_containers_have(lab: Lab) -> N
 
 
 @pytest.mark.skipif("memory" not in find_cgroups().folders, reason="no control groups for us here")
-async def test_container_that_takes_too_much_memory_is_killed_and_says_so(lab: Lab) -> None:
-    """Its limit is the kernel's, and its groups are gone with it."""
+async def test_container_over_its_memory_limit_is_oom_killed(lab: Lab) -> None:
+    """The kernel enforces the limit, and the cgroups are removed with the container."""
     script = "x=$(head -c 200000000 /dev/zero | tr '\\0' x)"
     ward = await lab.start("sh", "-c", script, resources=ResourceRequirements(limits={"memory": "32Mi", "cpu": "1"}))
     ended = await ward.until_ended()
@@ -187,8 +186,8 @@ async def test_container_that_takes_too_much_memory_is_killed_and_says_so(lab: L
     await until(lambda: not any(Path(folder, ward.id).exists() for folder in find_cgroups().folders.values()))
 
 
-async def test_pod_of_another_way_of_running_is_refused(lab: Lab) -> None:
-    """A runtime class asks for more than processes, and must not get less."""
+async def test_pod_with_a_runtime_class_is_refused(lab: Lab) -> None:
+    """A runtime class requests another isolation than processes have."""
     request = lab.request("true")
     sandbox = SandboxRequest(pod=request.pod, attempt=0, hostname="", log_directory="", handler="kata")
     with pytest.raises(RuntimeFailure, match='no runtime for "kata" is configured'):
@@ -197,7 +196,7 @@ async def test_pod_of_another_way_of_running_is_refused(lab: Lab) -> None:
 
 @pytest.mark.skipif("pids" not in find_cgroups().folders, reason="no control groups for us here")
 async def test_container_has_only_so_many_processes(tmp_path: Path) -> None:
-    """One that makes more and more of them harms nobody else."""
+    """The PID limit stops a fork bomb before it harms other containers."""
     async with make_runtime(tmp_path / "state", max_pids=20) as runtime:
         ward = await Lab(runtime, tmp_path).start("sh", "-c", "for i in $(seq 100); do sleep 100 & done; echo all")
         ended = await ward.until_ended()

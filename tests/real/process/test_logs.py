@@ -1,4 +1,4 @@
-"""Logs of processes: every line once, whole, in order, whatever happens to the file."""
+"""Logs of processes have every line exactly once and in order, also across rotation."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ from pykubelet.runtimes.protocol import RuntimeFailure
 
 
 class LogDirectoryOf(LogDirectory):
-    """Knows one log only."""
+    """A log directory with a single log path."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path.parent)
@@ -27,7 +27,7 @@ class LogDirectoryOf(LogDirectory):
 
 
 async def move_log(ward: Ward, target: Path) -> Path | None:
-    """Move the log away and have another begun, as the rotator does; None if the container has ended meanwhile."""
+    """Rename the log and reopen it as rotation does; None if the container has exited meanwhile."""
     path = ward.request.log_path
     shutil.move(path, target)
     try:
@@ -40,7 +40,7 @@ async def move_log(ward: Ward, target: Path) -> Path | None:
 
 
 async def test_every_line_is_in_the_log_under_load(lab: Lab) -> None:
-    """Half a million lines on two streams: none lost, none cut, in order."""
+    """Of 250,000 lines on two streams none is lost, split or out of order."""
     ward = await lab.start("sh", "-c", "seq 1 200000; seq 200001 250000 >&2")
     assert (await ward.until_ended(30)).exit_code == 0
     lines = [parse_line(line) for line in ward.log_bytes.splitlines(keepends=True)]
@@ -50,7 +50,7 @@ async def test_every_line_is_in_the_log_under_load(lab: Lab) -> None:
 
 
 async def test_long_lines_come_in_pieces(lab: Lab) -> None:
-    """And the last of a stream without its newline, as it is."""
+    """A last line without a newline is marked as partial."""
     ward = await lab.start("sh", "-c", "head -c 40000 /dev/zero | tr '\\0' x; echo; printf unfinished")
     await ward.until_ended()
     lines = [line.split(b" ", 3) for line in ward.log_bytes.splitlines()]
@@ -64,14 +64,14 @@ async def test_long_lines_come_in_pieces(lab: Lab) -> None:
 
 
 async def test_lines_are_written_when_they_are_whole(lab: Lab) -> None:
-    """Not before, so that a line written in two steps is one; and not later."""
+    """A line printed in two steps is one log entry, written as soon as it is complete."""
     ward = await lab.start("sh", "-c", "printf one; sleep 0.2; echo ' line'; sleep 1000")
     text = await until(lambda: ward.log_bytes)
     assert text.endswith(b" stdout F one line\n")
 
 
 async def test_no_line_is_lost_when_the_log_is_moved_away(lab: Lab, runtime: ProcessRuntime, tmp_path: Path) -> None:
-    """Moved many times under load, all files together have every line once."""
+    """After many rotations under load, the files together have every line once."""
     ward = await lab.start("sh", "-c", "seq 1 100000")
     moved = [await move_log(ward, tmp_path / "moved-0")]
     while moved[-1] is not None:
@@ -84,7 +84,7 @@ async def test_no_line_is_lost_when_the_log_is_moved_away(lab: Lab, runtime: Pro
 
 
 async def test_rotator_keeps_the_log_small(runtime: ProcessRuntime, lab: Lab, tmp_path: Path) -> None:
-    """The process runtime as the log writer of the node's rotation."""
+    """The node's log rotation works with the process runtime as the log writer."""
     logs = LogDirectory(tmp_path / "logs")
     names = pod_names(lab.request("true").pod)
     await logs.prepare(names, "main")
@@ -105,13 +105,13 @@ async def test_rotator_keeps_the_log_small(runtime: ProcessRuntime, lab: Lab, tm
 
 
 async def test_full_disk_does_not_stop_a_container(lab: Lab) -> None:
-    """Its lines are lost, and it ends as it would have."""
+    """Its log lines are lost, and it exits normally."""
     ward = await lab.start("sh", "-c", "seq 1 100000; exit 4", log_path="/dev/full")
     assert (await ward.until_ended()).exit_code == 4
 
 
 async def test_log_that_cannot_be_opened_keeps_a_container_from_starting(lab: Lab, tmp_path: Path) -> None:
-    """A link is none: whoever can put one there must not choose what we write to."""
+    """A symbolic link is refused, since it would redirect what we write."""
     link = tmp_path / "link.log"
     link.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RuntimeFailure, match=r"link\.log: Too many levels of symbolic links"):

@@ -1,4 +1,4 @@
-"""The process runtime of an ordinary user: its own processes, and volumes where the machine has user namespaces."""
+"""The process runtime run by an ordinary user: processes, and volumes on machines with user namespaces."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from pykubelet.runtimes.process.shim.rootfs import BY_BUBBLEWRAP, BY_USER
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="all tests are an ordinary user's then")
 
-# On a machine that tests for others everything must be there.
+# A CI machine must have everything that the tests need.
 missing = pytest.fail if os.environ.get("CI") else pytest.skip
 AGENT = Path(__file__).parents[2] / "support/process_agent.py"
 UID = 12345
@@ -26,7 +26,7 @@ UID = 12345
 
 @pytest.fixture
 def own_folder() -> Iterator[Path]:
-    """A folder of the ordinary user, where it can reach it: not in one of root's."""
+    """A folder that the ordinary user owns and can reach, outside of root's folders."""
     with TemporaryDirectory() as folder:
         os.chown(folder, UID, UID)
         yield Path(folder)
@@ -35,7 +35,7 @@ def own_folder() -> Iterator[Path]:
 async def run_as_user(
     folder: Path, *containers: dict[str, Any], **more: Any
 ) -> tuple[list[dict[str, Any]], dict[str, int]]:
-    """What an agent of the ordinary user tells of each container, and their exit codes by id."""
+    """Run containers with an agent of the ordinary user; returns its reports and the exit codes by container ID."""
     order = {"uid": UID, "root": f"{folder}/state", "logs": str(folder), "containers": containers, "until_ended": True}
     order |= more
     process = await asyncio.create_subprocess_exec(sys.executable, str(AGENT), json.dumps(order), stdout=PIPE)
@@ -51,7 +51,7 @@ def log_of(told: dict[str, Any]) -> list[str]:
 
 
 async def test_ordinary_user_runs_containers_as_itself(own_folder: Path) -> None:
-    """No right is gained, and exit codes are known as ever."""
+    """The container has no capabilities, and its exit code is reported."""
     command = ["sh", "-c", "id -u; grep CapEff /proc/self/status; exit 7"]
     (told,), codes = await run_as_user(own_folder, {"command": command})
     assert log_of(told) == [str(UID), "CapEff:\t0000000000000000"]
@@ -60,7 +60,7 @@ async def test_ordinary_user_runs_containers_as_itself(own_folder: Path) -> None
 
 @pytest.mark.parametrize("way", [BY_USER, BY_BUBBLEWRAP])
 async def test_ordinary_user_has_volumes_at_their_paths(own_folder: Path, way: str) -> None:
-    """In a user namespace, in which it stays who it is; also a read-only one."""
+    """In a user namespace the user keeps its UID; a mount may be read-only."""
     if way == BY_BUBBLEWRAP and not shutil.which("bwrap"):
         missing("bubblewrap is not installed")
     volume = own_folder / "volume"
@@ -81,7 +81,7 @@ async def test_ordinary_user_has_volumes_at_their_paths(own_folder: Path, way: s
 
 @pytest.mark.parametrize("way", [BY_USER, BY_BUBBLEWRAP])
 async def test_ordinary_user_runs_commands_in_its_containers(own_folder: Path, way: str) -> None:
-    """They see what the container sees."""
+    """The commands see the mounts of the container."""
     if way == BY_BUBBLEWRAP and not shutil.which("bwrap"):
         missing("bubblewrap is not installed")
     mount = {"host_path": str(own_folder), "container_path": "/no/such"}
@@ -93,7 +93,7 @@ async def test_ordinary_user_runs_commands_in_its_containers(own_folder: Path, w
 
 
 async def test_ordinary_user_cannot_become_another(own_folder: Path) -> None:
-    """A pod that asks for it is refused, and never run as somebody else than it asked for."""
+    """A pod with another runAsUser is refused; one with the same user runs."""
     refused = {"command": ["id"], "run_as_user": 4711}
     words, codes = await run_as_user(own_folder, refused, {"command": ["true"], "run_as_user": UID})
     assert words[0]["reason"] == "CreateContainerConfigError"

@@ -1,4 +1,4 @@
-"""A hundred containers at once: started, idle, ended."""
+"""A hundred containers at once: start, idle CPU, and stop."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 async def test_a_hundred_containers_start_and_end_without_delay(lab: Lab, runtime: ProcessRuntime) -> None:
-    """All run within seconds, none of them or of us uses the processor then, and every end is seen."""
+    """All run within seconds, idle supervisors use no CPU, and every exit is recorded."""
     before = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         started = [group.create_task(lab.start("sleep", "1000")) for _ in range(COUNT)]
@@ -45,7 +45,7 @@ def json_supervisor(runtime: ProcessRuntime, container_id: str) -> int:
 
 
 async def test_start_and_end_are_a_matter_of_milliseconds(lab: Lab) -> None:
-    """Generous bounds, for other things run on this machine too."""
+    """The bounds are generous, since other programs run on the machine too."""
     starts, ends = [], []
     for _ in range(20):
         ward = await lab.create("sh", "-c", "exit 0")

@@ -1,4 +1,4 @@
-"""Commands in containers, terminals, watching a container, and its ports."""
+"""exec, terminals, attach and port-forward of the process runtime."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ async def read_until(reader: ByteReader, text: bytes) -> bytes:
 
 @pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here")
 async def test_command_runs_where_and_as_the_container_does(lab: Lab, tmp_path: Path) -> None:
-    """Same files, same variables, same directory, same user, same name of the machine."""
+    """It has the same mounts, environment, working directory, user and hostname."""
     volume = tmp_path / "volume"
     volume.mkdir(mode=0o755)
     (volume / "greeting").write_text("from the volume\n")
@@ -55,9 +55,9 @@ async def test_command_runs_where_and_as_the_container_does(lab: Lab, tmp_path: 
 
 
 async def test_command_ends_with_its_code_and_both_streams(lab: Lab) -> None:
-    """What it prints beyond the limit is dropped, and does not stop it."""
+    """Output beyond the limit is dropped without stopping the command."""
     ward = await lab.start("sleep", "1000")
-    # Output first, as CRI runtimes hand it over, whatever came first.
+    # stdout comes first, as from CRI runtimes, whichever was printed first.
     assert await ward.run("sh", "-c", "echo err >&2; echo out; exit 4") == (4, "out\nerr\n")
     code, output = await ward.run("sh", "-c", "head -c 1000000 /dev/zero; exit 5")
     assert (code, len(output)) == (5, 10_000)
@@ -65,7 +65,7 @@ async def test_command_ends_with_its_code_and_both_streams(lab: Lab) -> None:
 
 
 async def test_command_that_does_not_exist_is_a_failure(lab: Lab) -> None:
-    """Not an exit code that somebody could take for an answer."""
+    """It raises RuntimeFailure instead of returning an exit code."""
     ward = await lab.start("sleep", "1000")
     with pytest.raises(RuntimeFailure, match='exec: "no-such-command": executable file not found'):
         await ward.run("no-such-command")
@@ -75,7 +75,7 @@ async def test_command_that_does_not_exist_is_a_failure(lab: Lab) -> None:
 
 
 async def test_command_that_takes_too_long_is_killed_with_its_group(lab: Lab) -> None:
-    """And the container goes on."""
+    """The container keeps running."""
     ward = await lab.start("sleep", "1000")
     with pytest.raises(TimeoutError):
         await ward.run("sh", "-c", "trap '' TERM; sleep 4721; true", seconds=0.3)
@@ -83,8 +83,8 @@ async def test_command_that_takes_too_long_is_killed_with_its_group(lab: Lab) ->
     assert await ward.run("true") == (0, "")
 
 
-async def test_command_ends_when_whoever_asked_for_it_is_cancelled(lab: Lab) -> None:
-    """A probe of a pod that goes away leaves nothing behind."""
+async def test_command_ends_when_its_caller_is_cancelled(lab: Lab) -> None:
+    """A cancelled probe leaves no process behind."""
     ward = await lab.start("sleep", "1000")
     async with asyncio.TaskGroup() as group:
         probe = group.create_task(ward.run("sleep", "4722", seconds=None))
@@ -95,7 +95,7 @@ async def test_command_ends_when_whoever_asked_for_it_is_cancelled(lab: Lab) -> 
 
 
 async def test_command_may_leave_something_running_until_the_container_ends(lab: Lab) -> None:
-    """It does not hold up the command's end, though it has its output open; and it does not outlive the container."""
+    """A background process does not delay the end of the command, and is killed with the container."""
     ward = await lab.start("sleep", "1000")
     async with asyncio.timeout(3):
         assert await ward.run("sh", "-c", "setsid -f sleep 4723; echo done") == (0, "done\n")
@@ -105,7 +105,7 @@ async def test_command_may_leave_something_running_until_the_container_ends(lab:
 
 
 async def test_command_ends_with_its_container(lab: Lab) -> None:
-    """One that waits for it is told."""
+    """The pending call returns exit code 137."""
     ward = await lab.start("sleep", "1000")
     async with asyncio.TaskGroup() as group:
         command = group.create_task(ward.run("sleep", "4724", seconds=None))
@@ -115,7 +115,7 @@ async def test_command_ends_with_its_container(lab: Lab) -> None:
 
 
 async def test_session_has_three_streams(lab: Lab, runtime: ProcessRuntime) -> None:
-    """Input to its end, however long, and outputs apart."""
+    """1 MB of input arrives up to EOF; stdout and stderr are separate."""
     ward = await lab.start("sleep", "1000")
     command = ("sh", "-c", "wc -c; echo problem >&2; exit 6")
     async with runtime.execute(ward.id, command, stdin=True, tty=False) as session:
@@ -128,7 +128,7 @@ async def test_session_has_three_streams(lab: Lab, runtime: ProcessRuntime) -> N
 
 
 async def test_terminal_of_a_command_has_the_size_it_is_given(lab: Lab, runtime: ProcessRuntime) -> None:
-    """A shell with a prompt, as `kubectl exec -it` has it."""
+    """The shell has a terminal, as with `kubectl exec -it`."""
     ward = await lab.start("sleep", "1000")
     async with runtime.execute(ward.id, ("sh",), stdin=True, tty=True) as session, asyncio.timeout(10):
         assert session.stdin is not None
@@ -142,7 +142,7 @@ async def test_terminal_of_a_command_has_the_size_it_is_given(lab: Lab, runtime:
 
 
 async def test_terminal_shows_everything_that_was_written_before_the_end(lab: Lab, runtime: ProcessRuntime) -> None:
-    """The last bytes of a program that ends at once too."""
+    """The last bytes arrive even if the program exits at once."""
     ward = await lab.start("sleep", "1000")
     for _ in range(5):
         async with runtime.execute(ward.id, ("seq", "20000"), stdin=False, tty=True) as session:
@@ -150,8 +150,8 @@ async def test_terminal_shows_everything_that_was_written_before_the_end(lab: La
         assert output.split() == [str(number).encode() for number in range(1, 20001)]
 
 
-async def test_attached_one_sees_output_and_gives_input(lab: Lab, runtime: ProcessRuntime) -> None:
-    """Of the program itself; what it says goes to the log as well."""
+async def test_attach_carries_input_and_output(lab: Lab, runtime: ProcessRuntime) -> None:
+    """The output goes to the log as well."""
     ward = await lab.start(
         "sh", "-c", "read name; echo hello $name; echo oops >&2; exit 3", stdin=True, stdin_once=True
     )
@@ -165,8 +165,8 @@ async def test_attached_one_sees_output_and_gives_input(lab: Lab, runtime: Proce
     assert ward.log == "hello you\noops\n"
 
 
-async def test_attached_one_may_leave_and_come_back(lab: Lab, runtime: ProcessRuntime) -> None:
-    """The container goes on meanwhile, and keeps its input open."""
+async def test_attach_works_again_after_a_detach(lab: Lab, runtime: ProcessRuntime) -> None:
+    """The container keeps running with its stdin open."""
     ward = await lab.start("sh", "-c", "while read line; do echo got $line; done", stdin=True)
     for word in (b"one", b"two"):
         async with runtime.attach(ward.id, stdin=True) as session, asyncio.timeout(10):
@@ -177,20 +177,20 @@ async def test_attached_one_may_leave_and_come_back(lab: Lab, runtime: ProcessRu
 
 
 async def test_container_with_a_terminal_can_be_attached_to(lab: Lab, runtime: ProcessRuntime) -> None:
-    """As `kubectl run -it` does it, size and all."""
+    """The terminal has the size of the session, as with `kubectl run -it`."""
     ward = await lab.start("sh", stdin=True, tty=True)
     async with runtime.attach(ward.id, stdin=True) as session, asyncio.timeout(10):
         assert session.stdin is not None
         session.resize(columns=99, rows=33)
-        await asyncio.sleep(0.1)  # it goes another way than what is typed
+        await asyncio.sleep(0.1)  # the size is sent on another channel than the input
         await session.stdin.write(b"stty size; echo $TERM\n")
         await read_until(session.stdout, b"33 99\r\nxterm\r\n")
         await session.stdin.write(b"exit 2\n")
         assert await session.exit_code() == 2
 
 
-async def test_one_who_does_not_look_holds_up_nobody(lab: Lab, runtime: ProcessRuntime) -> None:
-    """A container that writes much is not slowed down by a viewer that reads nothing."""
+async def test_attached_client_that_reads_nothing_blocks_no_container(lab: Lab, runtime: ProcessRuntime) -> None:
+    """All output is in the log."""
     ward = await lab.start("sh", "-c", "sleep 0.3; head -c 5000000 /dev/zero | tr '\\0' x; exit 0")
     async with runtime.attach(ward.id, stdin=False):
         assert (await ward.until_ended()).exit_code == 0
@@ -212,7 +212,7 @@ while True:
 
 
 def own_addresses() -> list[str]:
-    """What a pod may listen at on this machine, which may have no IPv6."""
+    """The addresses that a pod can listen on here; the machine may have no IPv6."""
     try:
         with socket.create_server(("::1", 0), family=socket.AF_INET6):
             return ["127.0.0.1", "0.0.0.0", "::1", "::"]
@@ -222,7 +222,7 @@ def own_addresses() -> list[str]:
 
 @pytest.mark.parametrize("address", own_addresses())
 async def test_port_of_a_pod_is_a_port_of_the_machine(lab: Lab, runtime: ProcessRuntime, address: str) -> None:
-    """Both directions, wherever the pod listens."""
+    """Data passes in both directions, on whichever address the pod listens."""
     ward = await lab.start(sys.executable, "-c", SHOUT, address)
     await until(lambda: bool(ward.log))
     async with runtime.connect(ward.sandbox_id, int(ward.log)) as line:
@@ -232,7 +232,7 @@ async def test_port_of_a_pod_is_a_port_of_the_machine(lab: Lab, runtime: Process
 
 
 async def test_port_of_somebody_else_is_not_reached_through_a_pod(lab: Lab, runtime: ProcessRuntime) -> None:
-    """A service of the machine that trusts loopback, or another pod's: nobody listens there, as far as this pod goes."""
+    """Ports of other pods and of services on the machine refuse the connection."""
     ward, other = await lab.start("sleep", "1000"), await lab.start(sys.executable, "-c", SHOUT, "0.0.0.0")
     await until(lambda: bool(other.log))
     with socket.create_server(("127.0.0.1", 0)) as ours:

@@ -1,4 +1,4 @@
-"""Nothing is lost when an agent, a supervisor or the spawner is killed, and no other process is taken for one of ours."""
+"""Kills of the agent, a supervisor or the spawner lose nothing, and reused PIDs are recognized."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ AGENT = Path(__file__).parents[2] / "support/process_agent.py"
 
 @asynccontextmanager
 async def agent(root: Path, *containers: dict[str, Any], **order: Any) -> AsyncIterator[Process]:
-    """An agent as a process of its own."""
+    """Run an agent as a process of its own."""
     told = json.dumps({"root": str(root), "logs": str(root.parent), "containers": containers, **order})
     process = await asyncio.create_subprocess_exec(sys.executable, str(AGENT), told, stdout=PIPE)
     try:
@@ -37,7 +37,7 @@ async def agent(root: Path, *containers: dict[str, Any], **order: Any) -> AsyncI
 
 
 async def words_of(process: Process) -> list[dict[str, Any]]:
-    """What it tells until it is ready."""
+    """The agent's reports up to `ready`."""
     assert process.stdout is not None
     found: list[dict[str, Any]] = []
     while line := await process.stdout.readline():
@@ -49,7 +49,7 @@ async def words_of(process: Process) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def reopened(root: Path) -> Callable[[], Any]:
-    """Opens the runtime of an agent that is gone."""
+    """Opens the runtime in the folder of an agent that has ended."""
 
     @asynccontextmanager
     async def open_again() -> AsyncIterator[ProcessRuntime]:
@@ -75,7 +75,7 @@ async def containers(runtime: ProcessRuntime) -> dict[str, RuntimeContainer]:
 
 
 async def test_killed_agent_is_not_missed(root: Path, reopened: Callable[[], Any]) -> None:
-    """Containers go on and end; the next agent finds those that run and the exit codes of those that ended meanwhile."""
+    """The next agent finds running containers and the exit codes of those that exited meanwhile."""
     orders = [
         {"command": ["sh", "-c", f"sleep {delay}; echo done; exit {delay_code}"]}
         for delay, delay_code in ((0.6, 11), (1000, 0))
@@ -95,8 +95,7 @@ async def test_killed_agent_is_not_missed(root: Path, reopened: Callable[[], Any
         assert (await containers(runtime))[running["id"]].exit_code == 143
 
 
-async def test_end_is_noticed_after_an_agent_was_killed(root: Path, reopened: Callable[[], Any]) -> None:
-    """The supervisors that were found again are watched like new ones."""
+async def test_new_agent_sees_exits_of_containers_that_it_found(root: Path, reopened: Callable[[], Any]) -> None:
     async with agent(
         root,
         {"command": ["sh", "-c", "while [ ! -e stop ]; do sleep 0.05; done; exit 12"], "working_dir": str(root.parent)},
@@ -114,7 +113,7 @@ async def test_end_is_noticed_after_an_agent_was_killed(root: Path, reopened: Ca
 async def test_agent_killed_while_it_starts_containers_leaves_none_undecided(
     root: Path, reopened: Callable[[], Any], after_seconds: float
 ) -> None:
-    """Each is running, or was never started and is forgotten; none runs that is not known."""
+    """Each container is either running and known, or was never started and is forgotten."""
     async with agent(root, endless=True) as process:
         await asyncio.sleep(after_seconds)
         process.kill()
@@ -130,10 +129,10 @@ async def test_agent_killed_while_it_starts_containers_leaves_none_undecided(
 
 
 @pytest.mark.parametrize("is_forbidden", [False, True], ids=["just made", "next agent killed as well"])
-async def test_container_made_by_an_agent_that_is_gone_is_forgotten(
+async def test_created_container_of_a_killed_agent_is_forgotten(
     root: Path, reopened: Callable[[], Any], is_forbidden: bool
 ) -> None:
-    """Whoever wanted it makes another one, which is the first one to be started, so it must not count as a second."""
+    """Its replacement is the first to start and must not count as a restart."""
     async with agent(root, {"command": ["true"], "is_started": False}) as process:
         (told, _) = await words_of(process)
         process.kill()
@@ -149,7 +148,7 @@ async def test_container_made_by_an_agent_that_is_gone_is_forgotten(
 async def test_container_whose_state_is_broken_has_ended(
     root: Path, reopened: Callable[[], Any], tmp_path: Path
 ) -> None:
-    """It was started, or somebody was about to: it must not be taken for one that never was."""
+    """It may have been started, so it must not count as never started."""
     async with reopened() as runtime:
         ward = await Lab(runtime, tmp_path).start("true")
         await ward.until_ended()
@@ -164,7 +163,7 @@ async def test_container_whose_state_is_broken_has_ended(
 async def test_another_process_of_the_same_number_is_not_taken_for_ours(
     root: Path, reopened: Callable[[], Any], tmp_path: Path, what: str
 ) -> None:
-    """Numbers are given out again: such a container has ended, and whoever has its number now is left alone."""
+    """A container whose PID was reused has exited, and the process that has the PID now is left alone."""
     bystander = await asyncio.create_subprocess_exec("sleep", "4798", start_new_session=True)
     real = identify(bystander.pid)
     other = real._replace(start_ticks=real.start_ticks - 1) if what == "start time" else real._replace(boot_id="other")
@@ -187,16 +186,16 @@ async def test_another_process_of_the_same_number_is_not_taken_for_ours(
         await bystander.wait()
 
 
-async def test_container_that_starts_while_the_agent_ends_is_left_alone(
+async def test_container_starting_while_the_agent_stops_keeps_running(
     root: Path, reopened: Callable[[], Any], tmp_path: Path
 ) -> None:
-    """Its supervisor reports to an agent that listens no more, without harm; the next one finds how it ended."""
+    """Its supervisor's report causes no error, and the next agent finds the exit code."""
     harm: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: harm.append(context))
     async with make_runtime(root) as runtime:
         wards = [await Lab(runtime, tmp_path).create("true") for _ in range(20)]
         starts = [asyncio.create_task(runtime.start(ward.id)) for ward in wards]
-        # As soon as all were asked for, and before most were reported.
+        # All starts are requested, most are not yet reported.
         await asyncio.sleep(0.01)
     for start in starts:
         start.cancel()
@@ -208,8 +207,8 @@ async def test_container_that_starts_while_the_agent_ends_is_left_alone(
     assert harm == []
 
 
-def test_process_that_nobody_reaps_is_gone() -> None:
-    """In some containers the first process reaps nobody: what has ended must not be waited for."""
+def test_zombie_process_counts_as_gone() -> None:
+    """In some containers the first process reaps no children, so a zombie must not be waited for."""
     child = os.posix_spawn("/bin/sleep", ["sleep", "0.2"], {})
     identity = identify(child)
     handle = open_process(identity)
@@ -221,7 +220,7 @@ def test_process_that_nobody_reaps_is_gone() -> None:
 
 
 async def test_sandbox_does_not_outlive_a_boot(root: Path, reopened: Callable[[], Any], tmp_path: Path) -> None:
-    """What ran before the machine was started anew has ended, and its sandbox is not ready."""
+    """A sandbox of an earlier boot is not ready."""
     async with reopened() as runtime:
         ward = await Lab(runtime, tmp_path).create("true")
     path = root / "sandboxes" / ward.sandbox_id / "sandbox.json"
@@ -236,7 +235,7 @@ async def test_sandbox_does_not_outlive_a_boot(root: Path, reopened: Callable[[]
 
 
 async def test_killed_supervisor_takes_its_container_with_it(lab: Lab, runtime: ProcessRuntime) -> None:
-    """All of it; nobody knows how it ended, and that is what is told."""
+    """All processes are killed, and the container has exited with reason Unknown."""
     ward = await lab.start("sh", "-c", "sleep 4797 & sleep 4797")
     await until(lambda: len(processes_with("sleep\x004797\0")) == 2)
     main = json.loads((runtime._folders.container(ward.id) / "state.json").read_text())["supervisor"][0]
@@ -247,7 +246,7 @@ async def test_killed_supervisor_takes_its_container_with_it(lab: Lab, runtime: 
 
 
 async def test_killed_spawner_is_replaced(lab: Lab) -> None:
-    """What it had started goes on."""
+    """Containers that it started keep running."""
     first = await lab.start("sleep", "1000")
     spawners = [pid for pid in children_of(os.getpid()) if "spawn" in name_of(pid)]
     os.kill(spawners[0], signal.SIGKILL)
@@ -256,7 +255,7 @@ async def test_killed_spawner_is_replaced(lab: Lab) -> None:
 
 
 async def test_two_agents_do_not_share_a_folder(runtime: ProcessRuntime, root: Path) -> None:
-    """The second one is told so, and does no harm."""
+    """The second one fails with StateFoldersInUse and changes nothing."""
     with pytest.raises(StateFoldersInUse):
         async with make_runtime(root):
             pass
@@ -264,7 +263,7 @@ async def test_two_agents_do_not_share_a_folder(runtime: ProcessRuntime, root: P
 
 
 async def test_state_is_for_nobody_else_to_read(lab: Lab, root: Path) -> None:
-    """The environment of a container may hold secrets."""
+    """State files have mode 0600, since the environment of a container may hold secrets."""
     ward = await lab.start("true", environment=[("PASSWORD", "secret")])
     await ward.until_ended()
     folder = root / "containers" / ward.id
@@ -274,7 +273,7 @@ async def test_state_is_for_nobody_else_to_read(lab: Lab, root: Path) -> None:
 
 
 async def test_half_written_state_is_cleared_away(root: Path, reopened: Callable[[], Any], tmp_path: Path) -> None:
-    """A loss of power leaves anything; what cannot be read is no container."""
+    """A power failure may leave partial files; a folder without readable state is removed."""
     for folder, name in (("containers", "config.json"), ("sandboxes", "sandbox.json")):
         for id, content in (("empty", None), ("half", "{"), ("other", "{}")):
             (root / folder / id).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What containers see: the machine, with their volumes at the paths they asked for, and no trace of it elsewhere."""
+"""The file system that containers see: the machine's, with volumes at their mount paths and no trace outside."""
 
 import os
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ def volume(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def bare(root: Path, tmp_path: Path) -> AsyncIterator[Lab]:
-    """A machine that allows no mounts."""
+    """A lab on a machine that allows no mounts."""
     async with make_runtime(root, way=NO_NAMESPACE) as runtime:
         yield Lab(runtime, tmp_path)
         await stop_everything(runtime)
@@ -45,7 +45,7 @@ async def bare(root: Path, tmp_path: Path) -> AsyncIterator[Lab]:
     ids=["is there", "is nowhere", "in a folder of files", "through a link", "with dots"],
 )
 async def test_volume_is_seen_at_its_path(lab: Lab, volume: Path, path: str) -> None:
-    """Whether the machine has that path or not; and it never gets one."""
+    """The mount path need not exist on the machine, and is never created there."""
     was_there = exists(path)
     mount = Mount(host_path=str(volume), container_path=path)
     script = f"cat {path}/greeting; echo mine >{path}/mine; cat /etc/passwd >/dev/null && ls /usr/lib >/dev/null"
@@ -55,8 +55,8 @@ async def test_volume_is_seen_at_its_path(lab: Lab, volume: Path, path: str) -> 
 
 
 @only_with_mounts
-async def test_folder_to_work_in_is_made_where_there_is_none(lab: Lab, volume: Path) -> None:
-    """As in a container: in a volume it stays there, else it is gone with the container."""
+async def test_missing_working_directory_is_created(lab: Lab, volume: Path) -> None:
+    """In a volume it stays; elsewhere it is removed with the container."""
     script = "pwd; echo mine > mine; cat mine"
     assert await lab.output_of("sh", "-c", script, working_dir="/no/such/folder") == "/no/such/folder\nmine\n"
     assert not exists("/no")
@@ -66,15 +66,15 @@ async def test_folder_to_work_in_is_made_where_there_is_none(lab: Lab, volume: P
     assert (volume / "deep/down/mine").read_text() == "mine\n"
 
 
-async def test_folder_to_work_in_must_be_there_where_nothing_can_be_mounted(bare: Lab) -> None:
-    """Nothing is ever made on the machine's own disk."""
+async def test_missing_working_directory_is_an_error_without_mounts(bare: Lab) -> None:
+    """Nothing is ever created on the machine's own disk."""
     with pytest.raises(RuntimeFailure, match=r'chdir to cwd \("/no/such"\): no such file or directory'):
         await bare.start("true", working_dir="/no/such")
 
 
 @only_with_mounts
 async def test_files_can_be_mounted_over_files_and_beside_them(lab: Lab, volume: Path) -> None:
-    """As the hosts file and the file for last words are."""
+    """The hosts file and the termination log are such files."""
     hosts, words = volume / "hosts", volume / "words"
     hosts.write_text("192.0.2.7 somebody\n")
     words.touch()
@@ -91,7 +91,7 @@ async def test_files_can_be_mounted_over_files_and_beside_them(lab: Lab, volume:
 
 @only_with_mounts
 async def test_read_only_volume_cannot_be_written(lab: Lab, volume: Path) -> None:
-    """Not even by root."""
+    """Not even root can write it."""
     mount = Mount(host_path=str(volume), container_path="/no/such", read_only=True)
     output = await lab.output_of(
         "sh", "-c", "cat /no/such/greeting; echo x >/no/such/mine || echo refused", mounts=[mount]
@@ -103,7 +103,7 @@ async def test_read_only_volume_cannot_be_written(lab: Lab, volume: Path) -> Non
 
 @only_with_mounts
 async def test_read_only_root_leaves_volumes_and_devices_writable(lab: Lab, volume: Path, tmp_path: Path) -> None:
-    """`readOnlyRootFilesystem` is for all that is not a volume."""
+    """`readOnlyRootFilesystem` applies to everything that is not a volume."""
     script = f"""
         touch {tmp_path}/outside 2>/dev/null || echo refused
         touch /new 2>/dev/null || echo refused
@@ -122,7 +122,7 @@ async def test_read_only_root_leaves_volumes_and_devices_writable(lab: Lab, volu
 
 @only_with_mounts
 async def test_volumes_can_be_mounted_into_volumes(lab: Lab, volume: Path, tmp_path: Path) -> None:
-    """In whichever order they are asked for; what is missing in a volume is made there, and stays."""
+    """The order does not matter; missing mount points are created in the outer volume and stay."""
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "deep").write_text("deep\n")
@@ -143,7 +143,7 @@ async def test_volumes_can_be_mounted_into_volumes(lab: Lab, volume: Path, tmp_p
 
 @only_with_mounts
 async def test_host_path_that_is_missing_is_made(lab: Lab, tmp_path: Path) -> None:
-    """An empty folder, which stays."""
+    """It becomes an empty folder that stays."""
     mount = Mount(host_path=str(tmp_path / "not/yet"), container_path="/data")
     assert await lab.output_of("sh", "-c", "ls /data; touch /data/mine", mounts=[mount]) == ""
     assert exists(str(tmp_path / "not/yet/mine"))
@@ -163,20 +163,20 @@ async def test_host_path_that_is_missing_is_made(lab: Lab, tmp_path: Path) -> No
     ids=["no source", "file over folder", "through a file"],
 )
 async def test_mount_that_is_impossible_says_why(lab: Lab, mount: Mount, told: str) -> None:
-    """The container is not started then."""
+    """The container does not start."""
     with pytest.raises(RuntimeFailure, match=told):
         await lab.start("true", mounts=[mount])
 
 
 @only_with_mounts
-async def test_container_has_the_name_of_its_pod_for_the_machine(lab: Lab) -> None:
-    """Unless it shares the machine's network, and with it the name."""
+async def test_hostname_is_the_name_of_the_pod(lab: Lab) -> None:
+    """With hostNetwork it is the name of the machine."""
     assert (await lab.output_of("uname", "-n")).startswith("pod-")
     assert await lab.output_of("uname", "-n", pod={"host_network": True}) == f"{os.uname().nodename}\n"
 
 
 async def test_volume_is_refused_where_nothing_can_be_mounted(bare: Lab, volume: Path) -> None:
-    """At once, and with the reason a user sees for what can never work."""
+    """Creating the container fails at once with CreateContainerConfigError."""
     mount = Mount(host_path=str(volume), container_path="/data")
     with pytest.raises(
         RuntimeFailure, match="cannot give a container the volume mount at /data: it needs root"
@@ -188,7 +188,7 @@ async def test_volume_is_refused_where_nothing_can_be_mounted(bare: Lab, volume:
 
 
 async def test_mounts_that_change_nothing_need_no_right_to_mount(bare: Lab, volume: Path) -> None:
-    """A path of the machine at the same path; and files that only we, not the pod, would mount."""
+    """A host path at the same path, and files that the kubelet adds itself, are accepted."""
     mounts = [
         Mount(host_path=str(volume), container_path=str(volume)),
         Mount(host_path=str(volume / "greeting"), container_path="/etc/hosts"),
@@ -202,7 +202,7 @@ async def test_mounts_that_change_nothing_need_no_right_to_mount(bare: Lab, volu
 
 
 async def test_bidirectional_mount_is_refused(runtime: ProcessRuntime, lab: Lab, volume: Path) -> None:
-    """What containers mount never reaches the machine."""
+    """Mounts of containers never propagate to the machine."""
     mount = Mount(host_path=str(volume), container_path="/data", propagation="Bidirectional")
     with pytest.raises(RuntimeFailure, match="Bidirectional"):
         await lab.create("true", mounts=[mount])

@@ -1,4 +1,4 @@
-"""The runtime in docs/guides/write-your-own-runtime.md passes the suite that every runtime must pass."""
+"""The runtime in docs/guides/write-your-own-runtime.md passes the contract suite of all runtimes."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ DOCUMENT = Path(__file__).parents[3] / "docs/guides/write-your-own-runtime.md"
 
 
 def example() -> str:
-    """The first block of code in the document."""
+    """The first code block of the guide."""
     return read_blocks(DOCUMENT.read_text())[0].text
 
 
@@ -35,7 +35,7 @@ def image() -> str:
 
 
 async def test_example_runs_pods_for_a_whole_node(runtime: Runtime, tmp_path: Path) -> None:
-    """One becomes Ready, comes back when its process dies, and is gone when it is deleted; one fails and says how."""
+    """One pod becomes ready, restarts when its process dies, and is deleted; another fails with its exit code."""
     async with whole_node.world(tmp_path) as made:
         made.clock, made.runtime = SystemClock(), RuntimeParts(name="example", version="1", runtime=runtime)
         async with made.running_node():
@@ -62,6 +62,6 @@ async def test_example_runs_pods_for_a_whole_node(runtime: Runtime, tmp_path: Pa
 
 
 def test_example_is_short() -> None:
-    """A runtime of one's own is an afternoon's work: about forty lines that say something."""
+    """The guide promises about forty lines of code."""
     lines = [line for line in example().splitlines() if line.strip() and not line.startswith(("import", "from"))]
     assert len(lines) <= 42

@@ -1,4 +1,4 @@
-"""Hooks over real sockets: answers, redirects, TLS of any making, plain HTTP where TLS was meant."""
+"""The HTTP client of hooks over real sockets: redirects, headers, any certificate, fallback to plain HTTP."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ from runtime_rig import SeenEvents
 
 
 class Server:
-    """Notes requests; some paths lead elsewhere."""
+    """Records requests; some paths redirect."""
 
     def __init__(self) -> None:
         self.requests: list[web.Request] = []
@@ -74,21 +74,21 @@ def request(server: Server, path: str = "/fine", scheme: str = "http", **headers
 @pytest.mark.parametrize(
     ("path", "status", "count"), [("/fine?a=b", 200, 1), ("/broken", 500, 1), ("/moved", 200, 2), ("/away", 302, 1)]
 )
-async def test_answer_is_the_status(plain: Server, path: str, status: int, count: int) -> None:
-    """Redirects are followed within the host only; elsewhere the redirect is the answer."""
+async def test_get_returns_the_status_code(plain: Server, path: str, status: int, count: int) -> None:
+    """Redirects are followed on the same host only; a redirect to another host is the result."""
     assert await InsecureHttpClient().get(request(plain, path)) == status
     assert len(plain.requests) == count
 
 
 async def test_redirects_end_somewhere(plain: Server) -> None:
-    """Ten are enough."""
+    """The client stops after ten redirects."""
     with pytest.raises(HttpFailure, match="stopped after 10 redirects"):
         await InsecureHttpClient().get(request(plain, "/circle"))
     assert len(plain.requests) == 10
 
 
 async def test_headers_are_sent_as_given(plain: Server) -> None:
-    """The host too; nothing is added that could be taken for the user's."""
+    """They may set Host; no User-Agent or Accept header is added."""
     await InsecureHttpClient().get(request(plain, Host="web.example", X="1"))
     sent = plain.requests[0].headers
     assert (sent["Host"], sent["X"]) == ("web.example", "1")
@@ -97,12 +97,12 @@ async def test_headers_are_sent_as_given(plain: Server) -> None:
 
 
 async def test_certificate_is_not_checked(encrypted: Server) -> None:
-    """A container has one of its own making."""
+    """Containers usually have self-signed certificates."""
     assert await InsecureHttpClient().get(request(encrypted, scheme="https")) == 200
 
 
 async def test_refused_connection_is_a_failure(plain: Server) -> None:
-    """And says so in words."""
+    """The message is that of Go's HTTP client."""
     closed = HttpGetRequest(scheme="http", host="127.0.0.1", port=1, path="/", headers=())
     with pytest.raises(
         HttpFailure, match=r'^Get "http://127\.0\.0\.1:1/": dial tcp 127\.0\.0\.1:1: connect: connection refused$'
@@ -112,7 +112,7 @@ async def test_refused_connection_is_a_failure(plain: Server) -> None:
 
 
 async def test_https_hook_on_a_plain_server_falls_back(plain: Server) -> None:
-    """Once, without the secret, with an event."""
+    """It sends one plain request without the Authorization header and emits an event."""
 
     events = SeenEvents()
     hooks = HandlerRunner(

@@ -1,4 +1,4 @@
-"""Logs whose place somebody else has taken: what a pod with a way to the folder of logs could do."""
+"""Log files that a pod with access to the log folder has replaced by links, pipes or folders."""
 
 import gzip
 import os
@@ -29,7 +29,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 def test_log_is_read(log: Path) -> None:
-    """As it is; the folder of all logs may well be reached by a link."""
+    """The folder above the pods' log folders may be a symbolic link."""
     with open_log(log) as file:
         assert file.read() == LINE
     (log.parents[3] / "link").symlink_to(log.parents[2])
@@ -39,7 +39,7 @@ def test_log_is_read(log: Path) -> None:
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_link_in_the_place_of_a_log_or_its_folders_is_not_followed(log: Path, secret: Path, level: int) -> None:
-    """Else whoever may read a pod's log could read any file of the machine."""
+    """Otherwise a user who may read a pod's log could read any file of the machine."""
     place, target = (log, *log.parents)[level], (secret, *secret.parents)[level]
     place.rename(place.with_name("away"))
     place.symlink_to(target)
@@ -49,7 +49,7 @@ def test_link_in_the_place_of_a_log_or_its_folders_is_not_followed(log: Path, se
 
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
 def test_what_is_no_file_is_no_log(log: Path, kind: str) -> None:
-    """Nobody waits for the writer of a pipe."""
+    """A log that is not a regular file is not opened, and opening a pipe does not wait for a writer."""
     log.unlink()
     if kind == "pipe":
         os.mkfifo(log)
@@ -60,7 +60,7 @@ def test_what_is_no_file_is_no_log(log: Path, kind: str) -> None:
 
 
 def test_link_among_older_files_is_left_out(log: Path, secret: Path) -> None:
-    """Compressed or not."""
+    """This holds for compressed and uncompressed rotated logs."""
     for name in ("0.log.20260101-000000", "0.log.20260101-000001.gz"):
         (log.parent / name).symlink_to(secret)
     files = LogFiles(log)
@@ -69,7 +69,7 @@ def test_link_among_older_files_is_left_out(log: Path, secret: Path) -> None:
 
 
 def test_file_beside_a_log_is_new(log: Path, secret: Path) -> None:
-    """A link that waits in its place is taken away, not written through."""
+    """An existing symbolic link is replaced, not written through."""
     beside = log.with_name("0.log.tmp")
     beside.symlink_to(secret)
     with create_beside(beside, 0o640) as file, gzip.GzipFile(fileobj=file, mode="wb") as packed:

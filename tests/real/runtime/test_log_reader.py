@@ -1,4 +1,4 @@
-"""Reading and following logs on a real disk, with a real kernel telling of changes."""
+"""Reads and follows logs on a real disk with real inotify events."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ def add(path: Path, text: str) -> None:
 
 
 class Reader:
-    """Someone who follows a log."""
+    """A client that follows a log."""
 
     def __init__(self) -> None:
         self.text = b""
@@ -32,7 +32,7 @@ class Reader:
         self.text += chunk
 
     async def assert_has(self, text: bytes) -> None:
-        """Returns once this is what was written; fails if it never is."""
+        """Wait until exactly this text was written; fail if it never is."""
         for _ in range(1000):
             if self.text == text:
                 break
@@ -65,8 +65,8 @@ async def following(path: Path, query: LogQuery) -> AsyncIterator[Reader]:
         (LogQuery(tail_lines=1, timestamps=True), b"2026-01-02T03:04:05.000000000Z c\n"),
     ],
 )
-async def test_log_is_copied_as_asked(tmp_path: Path, query: LogQuery, shown: bytes) -> None:
-    """Without following it ends at the end of the log."""
+async def test_log_is_copied_with_tail_limit_and_since(tmp_path: Path, query: LogQuery, shown: bytes) -> None:
+    """Without following, the copy ends at the end of the log."""
     log = tmp_path / "0.log"
     add(log, "a\nb\nc\n")
     reader = Reader()
@@ -75,13 +75,13 @@ async def test_log_is_copied_as_asked(tmp_path: Path, query: LogQuery, shown: by
 
 
 async def test_missing_log_is_an_error(tmp_path: Path) -> None:
-    """Whoever asked is told."""
+    """The caller gets FileNotFoundError."""
     with pytest.raises(FileNotFoundError):
         await copy_log(tmp_path / "0.log", LogQuery(), Reader().write)
 
 
 async def test_follower_gets_each_line_and_ends_with_the_container(tmp_path: Path) -> None:
-    """Also what was written in the last moment."""
+    """A line written just before the exit is included."""
     log = tmp_path / "0.log"
     add(log, "a\nb\n")
     async with following(log, LogQuery(follow=True, tail_lines=1)) as reader:
@@ -96,7 +96,7 @@ async def test_follower_gets_each_line_and_ends_with_the_container(tmp_path: Pat
 
 
 async def test_follower_goes_on_after_a_rotation(tmp_path: Path) -> None:
-    """What was written before the log was moved away comes first."""
+    """Lines written before the rename come first."""
     log = tmp_path / "0.log"
     add(log, "a\n")
     async with following(log, LogQuery(follow=True)) as reader:
@@ -110,7 +110,7 @@ async def test_follower_goes_on_after_a_rotation(tmp_path: Path) -> None:
 
 
 async def test_follower_stops_at_its_limit(tmp_path: Path) -> None:
-    """Nobody waits for lines that nobody will get."""
+    """It does not wait for lines beyond the limit."""
     log = tmp_path / "0.log"
     add(log, "abc\n")
     async with following(log, LogQuery(follow=True, limit_bytes=2)) as reader, asyncio.timeout(5):
@@ -119,7 +119,7 @@ async def test_follower_stops_at_its_limit(tmp_path: Path) -> None:
 
 
 async def test_follower_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
-    """A line that is being written is not torn."""
+    """A partly written line is not delivered."""
     log = tmp_path / "0.log"
     whole = format_lines(AT, "stdout", b"hello\n")
     log.write_bytes(whole[:-3])
@@ -131,8 +131,8 @@ async def test_follower_waits_for_the_end_of_a_line(tmp_path: Path) -> None:
         await reader.assert_has(b"hello\n")
 
 
-async def test_reader_that_goes_away_ends_the_copy(tmp_path: Path) -> None:
-    """Its error comes out as it is."""
+async def test_disconnected_client_ends_the_copy(tmp_path: Path) -> None:
+    """Its exception propagates unchanged."""
     log = tmp_path / "0.log"
     add(log, "a\n")
 

@@ -1,4 +1,4 @@
-"""`pykubelet check --cis` against real programs: all well by default, and what was loosened is found."""
+"""`pykubelet check --cis` against real programs: defaults pass, and weakened settings are found."""
 
 import json
 import os
@@ -23,14 +23,14 @@ HAS_PIDS = "pids" in find_cgroups().folders
 
 
 class PlainUp(UpProcess):
-    """Run as a person runs it: the node has the name of the machine."""
+    """`pykubelet up` with default options: the node has the name of the machine."""
 
     def command(self) -> list[str]:
         return ["up", "--data-dir", str(self.data), "--port", str(self.port), "--runtime", "sim"]
 
 
 class PlainNode(NodeProcess):
-    """Likewise."""
+    """`pykubelet node` with the name of the machine."""
 
     def command(self) -> list[str]:
         options = super().command()
@@ -39,7 +39,7 @@ class PlainNode(NodeProcess):
 
 
 def report(*options: str, code: int = 0) -> dict[str, dict[str, Any]]:
-    """The findings by id; the command must end with this code."""
+    """The findings by ID; the command must exit with this code."""
     command = [sys.executable, "-m", "pykubelet", "check", "--cis", "-o", "json", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == code, done.stdout + done.stderr
@@ -58,7 +58,7 @@ def up(tmp_path: Path) -> Iterator[UpProcess]:
 
 
 def test_cluster_passes_by_default(up: UpProcess) -> None:
-    """What `up` makes; as text, too."""
+    """The text output has the same findings."""
     found = verdicts(report("--data-dir", str(up.data)))
     assert len(found) == 25
     assert "FAIL" not in found.values()
@@ -72,7 +72,7 @@ def test_cluster_passes_by_default(up: UpProcess) -> None:
 
 
 def test_loosened_files_fail(up: UpProcess) -> None:
-    """Files that others may read, and a unit that lets the node talk to everybody; each with what to do."""
+    """Files that others can read, and a unit without network restrictions, fail with advice."""
     up.kubeconfig.chmod(0o644)
     (up.data / "pki/ca.crt").chmod(0o666)
     (up.data / "node/node.json").chmod(0o604)
@@ -87,7 +87,7 @@ def test_loosened_files_fail(up: UpProcess) -> None:
 
 
 def test_node_passes_by_default(tmp_path: Path) -> None:
-    """One that runs processes, for an API server of its own."""
+    """The node has the process runtime and a separate API server."""
     server = ServerProcess(tmp_path).start()
     node = PlainNode(tmp_path, "--runtime", "process", "--kubeconfig", str(server.kubeconfig))
     try:
@@ -106,7 +106,7 @@ def test_node_passes_by_default(tmp_path: Path) -> None:
 
 
 def test_loose_node_fails(tmp_path: Path) -> None:
-    """One that was told to have any number of processes, to renew nothing, and another name."""
+    """The node has no PID limit, no certificate rotation, and another name."""
     server = ServerProcess(tmp_path).start()
     options = ("--pod-max-pids", "-1", "--no-rotate-certificates", "--kubeconfig", str(server.kubeconfig))
     node = NodeProcess(tmp_path, "--runtime", "process", *options, name="other")
@@ -121,7 +121,7 @@ def test_loose_node_fails(tmp_path: Path) -> None:
 
 
 def test_weak_server_is_found_out(tmp_path: Path) -> None:
-    """A server at the node's port that takes old ciphers, and lets everybody in, is told from the node."""
+    """A server at the node's port with a weak cipher and anonymous access is detected."""
     up = PlainUp(tmp_path).start()
     assert up.stop() == 0
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -137,8 +137,8 @@ def test_weak_server_is_found_out(tmp_path: Path) -> None:
     assert (server.anonymous_code, server.weak_cipher) == (200, "ECDHE-ECDSA-AES128-SHA256 of TLSv1.2")
 
 
-def test_place_without_a_node_is_told(tmp_path: Path) -> None:
-    """In one line; and manifests are for the other check."""
+def test_invalid_arguments_and_a_missing_node_are_errors(tmp_path: Path) -> None:
+    """The error is on stderr, with exit code 1 or 2."""
     for options, code, words in (
         (["--cis", "--data-dir", str(tmp_path)], 1, "no node was run"),
         (["--cis", "pod.yaml"], 2, "--cis takes no manifests"),
@@ -150,7 +150,7 @@ def test_place_without_a_node_is_told(tmp_path: Path) -> None:
 
 
 class Impostor:
-    """Answers two connections at a port of its own."""
+    """A TLS server that answers two connections at its own port."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context

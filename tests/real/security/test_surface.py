@@ -1,4 +1,4 @@
-"""What a running cluster shows to others on its machine: sockets, files, memory."""
+"""What a running cluster exposes to other users of its machine: sockets, files, and memory."""
 
 import json
 import socket
@@ -40,7 +40,7 @@ spec:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpProcess]:
-    """A cluster with a pod that has a secret, every line of its log kept."""
+    """A cluster with a pod that uses a secret, and its log in full detail."""
     folder = tmp_path_factory.mktemp("surface")
     (folder / "pod.yaml").write_text(MANIFEST)
     process = UpProcess(folder, str(folder / "pod.yaml"), "--verbose", runtime="sim").start()
@@ -49,7 +49,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpProcess]:
         kubectl("wait", "--for=create", "--timeout=30s", "pod/web-node-1")
         kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/web-node-1")
         yield process
-        # Its secret is a mount, which would stay.
+        # The secret is in a memory mount, which would outlive the process.
         (folder / "pod.yaml").unlink()
         kubectl("wait", "--for=delete", "--timeout=60s", "pod/web-node-1")
         pause = threading.Event()
@@ -60,7 +60,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[UpProcess]:
 
 
 def listening(pid: int) -> list[tuple[str, int]]:
-    """The addresses and ports that a process takes connections at."""
+    """The addresses and ports on which a process listens."""
     held = set()
     for handle in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -85,7 +85,7 @@ def page_port(up: UpProcess) -> int:
 
 
 def test_every_port_is_on_loopback_and_asks_who_is_there(up: UpProcess) -> None:
-    """The API server's and the node's speak TLS only; these and the page's tell a stranger nothing."""
+    """API server and node accept only TLS; no port gives anonymous clients any data."""
     page = page_port(up)
     ports = listening(up.pid)
     assert {address for address, _ in ports} == {"127.0.0.1"}
@@ -110,11 +110,11 @@ def test_every_port_is_on_loopback_and_asks_who_is_there(up: UpProcess) -> None:
 
 
 def test_nothing_on_disk_is_for_others(up: UpProcess) -> None:
-    """Nobody else gets into the folder; below it nobody else may write, and what is secret has one reader."""
+    """The data folder has mode 0700, others can write nothing in it, and secret files have mode 0600."""
     assert stat.S_IMODE(up.data.stat().st_mode) == 0o700
     for path in (path for path in up.data.rglob("*") if not path.is_symlink()):
         mode = stat.S_IMODE(path.stat().st_mode)
-        # A folder that containers of any user share, behind one that only the node gets into.
+        # Volumes are shared by containers of any user, below a folder that only the node can enter.
         if "/volumes/kubernetes.io~" in str(path):
             continue
         assert not mode & stat.S_IWOTH or "/containers/" in str(path), path
@@ -123,13 +123,13 @@ def test_nothing_on_disk_is_for_others(up: UpProcess) -> None:
 
 
 def test_crash_writes_no_memory_to_disk(up: UpProcess) -> None:
-    """It holds keys and secrets."""
+    """Core dumps are disabled, since memory holds keys and secrets."""
     limits = Path(f"/proc/{up.pid}/limits").read_text().splitlines()
     assert next(line.split()[4:6] for line in limits if line.startswith("Max core file size")) == ["0", "0"]
 
 
 def test_secret_is_in_no_log(up: UpProcess) -> None:
-    """Neither as it is nor in base64, with every detail told; nor in the audit log."""
+    """Neither plain nor base64, in the verbose log or the audit log."""
     kubectl = Kubectl(up.kubeconfig, "default", up.data.parent / "cache")
     kept = json.loads(kubectl("get", "secret", "words", "-o", "json"))["data"]["password"]
     told = "".join(up.lines) + (up.data / "audit.log").read_text()

@@ -1,4 +1,4 @@
-"""A folder on a real disk, as root if we are root, and as an ordinary user in any case."""
+"""A folder on a real disk, as an ordinary user, and as root too if the tests run as root."""
 
 import ctypes
 import os
@@ -18,14 +18,14 @@ USERS = ["root", "ordinary user"] if os.geteuid() == 0 else ["ordinary user"]
 
 @pytest.fixture(params=USERS)
 def folder(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A fresh folder of the user that the test runs as."""
+    """A new folder owned by the user that the test runs as."""
     path = Path(tempfile.mkdtemp(prefix="pykubelet-volumes-"))
     becomes_nobody = request.param == "ordinary user" and os.geteuid() == 0
     if becomes_nobody:
         os.chown(path, NOBODY, NOBODY)
         os.setegid(NOBODY)
         os.seteuid(NOBODY)
-        # Who changes users may not look into its own /proc any more; a real ordinary user may.
+        # A process that changes its user loses access to its own /proc; a real ordinary user has it.
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1)
     try:
         yield path
@@ -38,7 +38,7 @@ def folder(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def may_mount(folder: Path) -> bool:
-    """Whether the test's user has the right to mount; everything else must hold without."""
+    """Whether the test's user may mount."""
     place = folder / "try"
     place.mkdir()
     mounter = SystemMounter()

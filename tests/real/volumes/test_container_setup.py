@@ -1,4 +1,4 @@
-"""What containers run with, made on a real disk, and what they said last."""
+"""Container settings prepared on a real disk, and termination messages."""
 
 import stat
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ def with_container(*volumes: dict[str, Any], **fields: Any) -> Pod:
 
 
 async def test_container_gets_all_that_its_pod_asks_for(world: World) -> None:
-    """Command and arguments expanded with the environment, volumes, hosts file, and a file for last words."""
+    """Expanded command and arguments, environment, volumes, hosts file, and termination log."""
     world.put_config_map("settings", colour="red")
     world.facts.listed = (service("kubernetes", "10.0.0.1", {"port": 443}),)
     pod = with_container(
@@ -65,7 +65,7 @@ async def test_container_gets_all_that_its_pod_asks_for(world: World) -> None:
 
 
 async def test_hosts_file_is_written_in_place(world: World) -> None:
-    """Running containers have it mounted: the same file, with the new addresses."""
+    """Running containers have it mounted, so the inode stays when the addresses change."""
     pod = with_container()
     await settings_of(world, pod)
     path = world.manager.directory(UID).hosts_file
@@ -78,7 +78,7 @@ async def test_hosts_file_is_written_in_place(world: World) -> None:
 
 
 async def test_hosts_file_of_the_host_network_holds_the_nodes_own(world: World) -> None:
-    """Also before there is any address."""
+    """It does not need a pod IP."""
     pod = pod_with(hostNetwork=True, hostAliases=[{"ip": "1.2.3.4", "hostnames": ["x"]}])
     (mount,) = (await settings_of(world, pod, ())).mounts
     text = read(mount.host_path)
@@ -87,7 +87,7 @@ async def test_hosts_file_of_the_host_network_holds_the_nodes_own(world: World) 
 
 
 async def test_part_of_a_volume_is_mounted_where_we_may(world: World, may_mount: bool) -> None:
-    """The whole of it anywhere."""
+    """Without the right to mount, a subPath is refused."""
     mounts = [
         {"name": "scratch", "mountPath": "/whole", "subPath": "."},
         {"name": "scratch", "mountPath": "/part", "subPathExpr": "$(POD)/x"},
@@ -111,14 +111,14 @@ FAILURES: list[Any] = [
 
 @pytest.mark.parametrize(("fields", "complaint"), FAILURES)
 async def test_container_that_cannot_be_set_up_says_why(world: World, fields: Any, complaint: str) -> None:
-    """The message is what the user sees beside CreateContainerConfigError."""
+    """Users see the message with CreateContainerConfigError."""
     with pytest.raises(RuntimeFailure) as caught:
         await settings_of(world, with_container(**fields))
     assert caught.value.message == complaint
 
 
 async def test_hostname_is_the_pods_or_a_failure(world: World) -> None:
-    """The whole name, if the pod wants it."""
+    """With setHostnameAsFQDN it is the FQDN."""
     assert world.setup.hostname(pod_with()) == "web"
     whole = pod_with(subdomain="sub", setHostnameAsFQDN=True)
     assert world.setup.hostname(whole) == "web.sub.default.svc.cluster.local"
@@ -144,8 +144,8 @@ async def last_words(world: World, pod: Pod, ended: RuntimeContainer) -> str:
     return await messages.message(pod, pod.spec.containers[0], ended, str(world.root / "0.log"))
 
 
-async def test_last_words_are_those_of_the_file_of_that_attempt(world: World) -> None:
-    """Its end, if it is long; and before it what the runtime says."""
+async def test_termination_message_is_from_the_file_of_the_attempt(world: World) -> None:
+    """The runtime's message comes first, and only the end of a long text is kept."""
     pod = with_container(terminationMessagePath="/dev/termination-log")
     for attempt, text in ((0, "first"), (1, "x" * 5000 + "end")):
         path = (await settings_of(world, pod, attempt=attempt)).mounts[-1].host_path
@@ -155,8 +155,8 @@ async def test_last_words_are_those_of_the_file_of_that_attempt(world: World) ->
     assert await last_words(world, pod, exited(attempt=2)) == ""
 
 
-async def test_last_words_are_those_of_the_log_when_the_file_is_empty(world: World) -> None:
-    """If the pod wants that, and the container failed."""
+async def test_termination_message_falls_back_to_the_log(world: World) -> None:
+    """This needs FallbackToLogsOnError and a failed container."""
     pod = with_container(
         terminationMessagePath="/dev/termination-log", terminationMessagePolicy="FallbackToLogsOnError"
     )
@@ -173,7 +173,7 @@ async def test_last_words_are_those_of_the_log_when_the_file_is_empty(world: Wor
 
 
 async def test_last_words_are_an_error_when_the_file_is_none_any_more(world: World) -> None:
-    """A container swapped it for a link, or a pipe: neither is followed nor waited for."""
+    """A termination log that the container replaced by a link is not followed."""
     pod = with_container(terminationMessagePath="/dev/termination-log")
     path = (await settings_of(world, pod)).mounts[-1].host_path
     replace_by_link(path, "/etc/passwd")

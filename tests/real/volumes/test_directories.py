@@ -1,4 +1,4 @@
-"""Folders of volumes on a real disk: made, mounted where we may, and taken away again."""
+"""Volume folders on a real disk: created, mounted where allowed, and removed."""
 
 import os
 import stat
@@ -37,7 +37,7 @@ def mode(path: Path) -> int:
 def make(
     folder: Path, source: dict[str, Any], payload: Payload | VolumeError | None = None, *, group: int | None = None
 ) -> VolumeOutcome:
-    """Make the one volume of a pod ready."""
+    """Set up the pod's only volume."""
     (planned,) = plan_volumes(pod_with({"name": "v", **source}), {"memory": "1Gi"}).volumes
     work = VolumeSetUp(directory=pod_dir(str(folder), UID), group=group, now=NOW, mounter=MOUNTER)
     return work.make_all([VolumeJob(planned=planned, payload=payload)])["v"]
@@ -54,7 +54,7 @@ def directory(folder: Path) -> PodDir:
 
 
 def test_empty_dir_is_for_everybody_whatever_the_umask(folder: Path) -> None:
-    """But the pod's folder keeps others out; a group is handed down, where we may give it one."""
+    """Others cannot enter its parent folder; with an fsGroup it is setgid."""
     before = os.umask(0o077)
     try:
         path = made(make(folder, {"emptyDir": {}}))
@@ -70,7 +70,7 @@ def test_empty_dir_is_for_everybody_whatever_the_umask(folder: Path) -> None:
 
 
 def test_empty_dir_is_left_as_its_containers_made_it(folder: Path) -> None:
-    """Content and rights are theirs from then on, also after a restart."""
+    """Later setups keep its content and mode."""
     path = made(make(folder, {"emptyDir": {}}))
     (path / "file").write_text("x")
     path.chmod(0o700)
@@ -80,7 +80,7 @@ def test_empty_dir_is_left_as_its_containers_made_it(folder: Path) -> None:
 
 
 def test_empty_dir_of_a_killed_attempt_is_made_anew(folder: Path) -> None:
-    """What is not finished has another name, which nobody mounts."""
+    """An unfinished folder has a temporary name and is never mounted."""
     unfinished = folder / f"pods/{UID}/volumes/kubernetes.io~empty-dir/.v"
     unfinished.mkdir(parents=True)
     path = made(make(folder, {"emptyDir": {}}))
@@ -89,7 +89,7 @@ def test_empty_dir_of_a_killed_attempt_is_made_anew(folder: Path) -> None:
 
 
 def test_empty_dir_in_memory_is_mounted_or_said_to_be_on_disk(folder: Path, may_mount: bool, directory: PodDir) -> None:
-    """With its size where we may mount; otherwise a folder, and the user is told, once."""
+    """With the right to mount it has its size limit; otherwise it is a folder, which is reported once."""
     source = {"emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
     outcome = make(folder, source)
     path = made(outcome)
@@ -108,7 +108,7 @@ def test_empty_dir_in_memory_is_mounted_or_said_to_be_on_disk(folder: Path, may_
 
 
 def test_files_are_written_and_nested_mount_points_made(folder: Path, directory: PodDir) -> None:
-    """A secret is in memory where we may mount, and just a folder where not."""
+    """The volume gets folders for mounts of other volumes inside it."""
     mounts = [{"name": "v", "mountPath": "/s"}, {"name": "w", "mountPath": "/s/inner/deep"}]
     pod = pod_with({"name": "v", "secret": {"secretName": "s"}}, containers=[{"name": "main", "volumeMounts": mounts}])
     (planned,) = plan_volumes(pod, {}).volumes
@@ -124,8 +124,8 @@ def test_files_are_written_and_nested_mount_points_made(folder: Path, directory:
     assert volume_paths(directory) == []
 
 
-def test_volume_keeps_its_files_when_they_cannot_be_had_any_more(folder: Path, directory: PodDir) -> None:
-    """Before the first time it is not there at all."""
+def test_volume_keeps_its_files_when_their_source_is_gone(folder: Path, directory: PodDir) -> None:
+    """A volume that was never set up is missing instead."""
     source = {"configMap": {"name": "c"}}
     outcome = make(folder, source, VolumeError("gone"))
     assert (outcome.volume, outcome.problem) == (None, "gone")
@@ -136,8 +136,8 @@ def test_volume_keeps_its_files_when_they_cannot_be_had_any_more(folder: Path, d
     assert volume_paths(directory) == [str(made(outcome))]
 
 
-def test_tear_down_leaves_what_is_not_ours(folder: Path, directory: PodDir) -> None:
-    """Of a kind we do not make, files stay, and so do the pod's folders; ours are gone already."""
+def test_tear_down_keeps_volumes_of_unknown_plugins(folder: Path, directory: PodDir) -> None:
+    """Their files and the pod's folder stay; our own volumes are removed."""
     made(make(folder, {"emptyDir": {}}))
     foreign = Path(directory.volumes) / "kubernetes.io~csi/disk"
     foreign.mkdir(parents=True)
@@ -150,7 +150,7 @@ def test_tear_down_leaves_what_is_not_ours(folder: Path, directory: PodDir) -> N
 
 
 def test_pod_folder_goes_with_all_in_it(folder: Path, directory: PodDir) -> None:
-    """Volumes, empty folders of other kinds, files of containers; links are not followed."""
+    """Volumes, empty plugin folders and container files are removed; symbolic links are not followed."""
     outside = folder / "outside"
     outside.mkdir()
     (outside / "file").touch()
@@ -169,7 +169,7 @@ def test_pod_folder_goes_with_all_in_it(folder: Path, directory: PodDir) -> None
 
 
 def test_file_among_volumes_is_never_deleted(folder: Path, directory: PodDir) -> None:
-    """The folder of volumes is only ever emptied by what we know."""
+    """Tear-down removes only volumes that it knows from the volumes folder."""
     stray = Path(directory.volumes) / "stray"
     stray.parent.mkdir(parents=True)
     stray.write_text("x")
@@ -179,7 +179,7 @@ def test_file_among_volumes_is_never_deleted(folder: Path, directory: PodDir) ->
 
 
 def test_mount_inside_a_volume_is_not_emptied(folder: Path, may_mount: bool, directory: PodDir) -> None:
-    """Somebody bound a folder of the machine there: it stays whole, and is named until it is gone."""
+    """A foreign bind mount keeps its files, and its volume is reported until it is unmounted."""
     (folder / "machine").mkdir()
     (folder / "machine/file").write_text("precious")
     inner = made(make(folder, {"emptyDir": {}})) / "inner"
@@ -195,7 +195,7 @@ def test_mount_inside_a_volume_is_not_emptied(folder: Path, may_mount: bool, dir
 
 
 def test_volumes_stay_while_parts_of_them_are_bound(folder: Path, directory: PodDir) -> None:
-    """They could be seen through what cannot be taken away."""
+    """A subPath that cannot be removed may still show files of the volume."""
     path = made(make(folder, {"emptyDir": {}}))
     stuck = Path(directory.sub_path("v", "main", 0))
     (stuck / "file").mkdir(parents=True)
@@ -238,21 +238,21 @@ def host(folder: Path) -> Path:
 
 @pytest.mark.parametrize(("path", "expected"), RIGHT)
 def test_host_path_is_what_the_pod_expects(host: Path, path: str, expected: str) -> None:
-    """Or becomes it, if the pod lets us create it."""
+    """The `OrCreate` types create a missing path."""
     check_host_path(HostPathVolumeSource(path=str(host / path), type=expected))
     assert (host / path).exists() is (path != "nothing")
 
 
 @pytest.mark.parametrize(("path", "expected", "complaint"), WRONG)
 def test_host_path_is_refused_when_it_is_something_else(host: Path, path: str, expected: str, complaint: str) -> None:
-    """In upstream's words."""
+    """The messages are upstream's."""
     with pytest.raises(VolumeError) as caught:
         check_host_path(HostPathVolumeSource(path=f"{host}/{path}", type=expected))
     assert str(caught.value) == complaint.format(f"{host}/{path}")
 
 
 def test_host_path_that_cannot_be_created_is_a_problem_of_the_volume(host: Path) -> None:
-    """Not of the node; and nothing is taken away of it."""
+    """It is reported as the volume's problem, not raised."""
     source = {"hostPath": {"path": f"{host}/file/below", "type": "DirectoryOrCreate"}}
     outcome = make(host, source)
     assert outcome.volume is None

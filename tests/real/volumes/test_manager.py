@@ -1,4 +1,4 @@
-"""The volume manager with a real disk and the real object managers, in front of an API in memory."""
+"""The volume manager with a real disk, the real object managers, and an in-memory API."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -40,14 +40,14 @@ async def world(folder: Path) -> AsyncIterator[World]:
 
 
 async def becomes(path: Path, text: str, within_seconds: float = 5.0) -> None:
-    """Wait until a file has this content; no sync of the pod comes to help, so the change itself must."""
+    """Wait until a file has this content, without a sync of the pod."""
     async with asyncio.timeout(within_seconds):
         while read(path) != text:
             await asyncio.sleep(0.005)
 
 
-async def test_volumes_are_made_and_taken_away(world: World) -> None:
-    """All of a pod's, with the files of the API; what nobody mounts is not made."""
+async def test_volumes_are_mounted_and_unmounted(world: World) -> None:
+    """Files have the content of the API objects; a second unmount does nothing."""
     world.put_config_map("settings", colour="red")
     world.put_secret("login", user="bWU=")
     pod = pod_with(SETTINGS, LOGIN, SCRATCH, LABELS)
@@ -70,7 +70,7 @@ async def test_volumes_are_made_and_taken_away(world: World) -> None:
 
 
 async def test_files_follow_their_object_within_a_second(world: World) -> None:
-    """Of a config map and of a secret, without a sync of the pod; a new key appears, an old one goes."""
+    """Without a pod sync, new keys appear and old ones are removed."""
     world.put_config_map("settings", colour="red")
     world.put_secret("login", user="bWU=")
     pod = pod_with(SETTINGS, LOGIN)
@@ -84,7 +84,7 @@ async def test_files_follow_their_object_within_a_second(world: World) -> None:
 
 
 async def test_files_follow_the_pod_at_its_next_sync(world: World) -> None:
-    """Its labels are known to nobody else."""
+    """A downward API file gets the changed labels."""
     pod = pod_with(LABELS)
     await world.mount(pod)
     await world.mount(replace(pod, metadata=replace(pod.metadata, labels={"app": "web"})))
@@ -92,7 +92,7 @@ async def test_files_follow_the_pod_at_its_next_sync(world: World) -> None:
 
 
 async def test_pod_starts_as_soon_as_what_it_waits_for_is_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not when it would look again by itself; and its user was told meanwhile, once."""
+    """The update ends the wait before the next retry; only one event is emitted meanwhile."""
     monkeypatch.setattr(volume_manager, "_RETRY", Backoff(first_seconds=600, limit_seconds=600))
     pod = pod_with(SETTINGS, SCRATCH)
     mounting = asyncio.create_task(world.mount(pod))
@@ -106,8 +106,8 @@ async def test_pod_starts_as_soon_as_what_it_waits_for_is_there(world: World, mo
     assert world.told.events == [MISSING]
 
 
-async def test_pod_is_told_which_volumes_are_missing_when_time_is_up(world: World) -> None:
-    """In upstream's words, and why."""
+async def test_mount_timeout_names_the_missing_volumes(world: World) -> None:
+    """The message is upstream's, with the reason."""
     pod = pod_with(SETTINGS, SCRATCH)
     with pytest.raises(VolumesNotReady) as caught:
         await world.mount(pod, timeout_seconds=0.1)
@@ -118,8 +118,8 @@ async def test_pod_is_told_which_volumes_are_missing_when_time_is_up(world: Worl
     assert set(world.manager.volumes(PodUid(UID))) == {"scratch"}
 
 
-async def test_pod_is_refused_at_once_when_a_volume_can_never_be_made(world: World) -> None:
-    """No time is spent waiting."""
+async def test_unsupported_volume_fails_at_once(world: World) -> None:
+    """There is no wait for the mount timeout."""
     pod = pod_with({"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, SCRATCH)
     with pytest.raises(VolumesNotReady) as caught:
         async with asyncio.timeout(1):
@@ -131,7 +131,7 @@ async def test_pod_is_refused_at_once_when_a_volume_can_never_be_made(world: Wor
 
 
 async def test_running_pod_keeps_its_files_when_their_object_goes(world: World) -> None:
-    """Its syncs go on, also after a restart of the node; the event says what is wrong."""
+    """Later mounts succeed, also after a restart of the node; an event has the problem."""
     world.put_config_map("settings", colour="red")
     pod = pod_with(SETTINGS)
     await world.mount(pod)
@@ -145,8 +145,8 @@ async def test_running_pod_keeps_its_files_when_their_object_goes(world: World) 
     await becomes(world.path(pod, "settings") / "colour", "blue")
 
 
-async def test_files_are_looked_at_again_after_a_restart(world: World) -> None:
-    """A sync trusts what it has written, for a while; a node that starts looks at the disk."""
+async def test_files_are_verified_after_a_restart(world: World) -> None:
+    """A sync trusts its earlier write for a while; a new manager reads the disk."""
     world.put_config_map("settings", colour="red")
     pod = pod_with(SETTINGS)
     await world.mount(pod)
@@ -158,8 +158,8 @@ async def test_files_are_looked_at_again_after_a_restart(world: World) -> None:
     assert read(link) == "red"
 
 
-async def test_all_pods_are_looked_at_when_changes_were_missed(world: World) -> None:
-    """More changes than a reader can keep up with: any object may be another one."""
+async def test_all_volumes_are_refreshed_after_missed_changes(world: World) -> None:
+    """When changes overflow the reader's queue, any object may have changed."""
     world.put_config_map("settings", colour="red")
     pod = pod_with(SETTINGS)
     await world.mount(pod)
@@ -171,8 +171,8 @@ async def test_all_pods_are_looked_at_when_changes_were_missed(world: World) -> 
     assert world.told.events == []
 
 
-async def test_volumes_of_an_earlier_life_are_taken_away(world: World) -> None:
-    """A restarted node knows them by the disk alone."""
+async def test_unmount_after_a_restart_removes_the_volumes(world: World) -> None:
+    """A new manager knows them only from the disk."""
     pod = pod_with(SCRATCH, LABELS)
     await world.mount(pod)
     (world.path(pod, "scratch") / "file").touch()
@@ -180,8 +180,8 @@ async def test_volumes_of_an_earlier_life_are_taken_away(world: World) -> None:
     assert not volume_paths(world.manager.directory(UID))
 
 
-async def test_orphans_go_and_others_stay(world: World) -> None:
-    """Those in use, and those that are to be kept; what cannot be removed is tried again."""
+async def test_remove_orphans_keeps_mounted_and_listed_pods(world: World) -> None:
+    """A folder that cannot be removed is retried."""
     pod = pod_with(SCRATCH)
     await world.mount(pod)
     pods = world.root / "pods"
@@ -199,8 +199,8 @@ async def test_orphans_go_and_others_stay(world: World) -> None:
     assert list(pods.iterdir()) == []
 
 
-async def test_orphan_that_comes_back_is_not_removed_under_its_feet(world: World) -> None:
-    """Whoever has the pod's turn first is done before the other begins."""
+async def test_orphan_removal_and_mount_of_one_pod_do_not_overlap(world: World) -> None:
+    """They run one after the other in either order."""
     pod = pod_with(SCRATCH)
     await world.mount(pod)
     for _ in range(20):
@@ -211,8 +211,8 @@ async def test_orphan_that_comes_back_is_not_removed_under_its_feet(world: World
         assert world.path(pod, "scratch").is_dir()
 
 
-async def test_unmount_says_what_stays(world: World, may_mount: bool) -> None:
-    """And succeeds once it can."""
+async def test_unmount_reports_the_volumes_that_remain(world: World, may_mount: bool) -> None:
+    """It succeeds once the mount inside the volume is gone."""
     pod = pod_with(SCRATCH)
     await world.mount(pod)
     inner = world.path(pod, "scratch") / "inner"
@@ -226,8 +226,8 @@ async def test_unmount_says_what_stays(world: World, may_mount: bool) -> None:
     assert not volume_paths(world.manager.directory(UID))
 
 
-async def test_cancelled_mount_leaves_a_state_to_go_on_from(world: World) -> None:
-    """Workers are interrupted when a pod is deleted."""
+async def test_mount_succeeds_after_cancelled_attempts(world: World) -> None:
+    """Pod workers are cancelled when a pod is deleted."""
     world.put_config_map("settings", colour="red")
     pod = pod_with(SETTINGS, SCRATCH, LABELS)
     await world.manager.make_directories(pod)
@@ -243,7 +243,7 @@ async def test_cancelled_mount_leaves_a_state_to_go_on_from(world: World) -> Non
 async def test_files_are_written_again_after_an_interrupted_write(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when they should be what they were before it."""
+    """This holds even if the wanted content is that from before the interrupted write."""
     pod, alone = pod_with(LABELS), world.another_manager()
     changed = replace(pod, metadata=replace(pod.metadata, labels={"app": "web"}))
     await alone.mount(pod)
@@ -260,8 +260,8 @@ async def test_files_are_written_again_after_an_interrupted_write(
     assert read(f"{alone.volumes(PodUid(UID))['labels'].path}/labels") == ""
 
 
-async def test_memory_that_cannot_be_had_is_told(world: World, may_mount: bool) -> None:
-    """A pod that wants memory runs on disk where we have no right to mount; an event says so, once."""
+async def test_memory_volume_without_the_right_to_mount_is_reported_once(world: World, may_mount: bool) -> None:
+    """The pod runs with the volume on disk."""
     pod = pod_with({"name": "fast", "emptyDir": {"medium": "Memory"}})
     await world.mount(pod)
     await world.mount(pod)
@@ -269,8 +269,8 @@ async def test_memory_that_cannot_be_had_is_told(world: World, may_mount: bool) 
     assert world.told.events == ([] if may_mount else [f"web Warning MemoryMediumUnavailable {text}"])
 
 
-async def test_pod_without_api_server_is_told_that_there_is_none(folder: Path) -> None:
-    """A node alone has no objects and no tokens."""
+async def test_standalone_node_reports_volumes_that_need_the_api(folder: Path) -> None:
+    """Config maps and tokens need an API server."""
     world = World(folder, has_api=False)
     token = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
     pod: Pod = pod_with(SETTINGS, token)
@@ -286,7 +286,7 @@ async def test_pod_without_api_server_is_told_that_there_is_none(folder: Path) -
 async def test_disk_is_left_alone_when_nothing_has_changed_for_a_while(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pod is looked at every minute; only after ten is it made sure that all is still there."""
+    """Syncs without changes verify the disk only once in ten minutes."""
     clock, worked = ManualClock(), list[str]()
     alone = world.another_manager(clock)
 

@@ -1,4 +1,4 @@
-"""Parts of volumes, mounted alone: never led out of the volume."""
+"""SubPath mounts never lead out of their volume."""
 
 import os
 import stat
@@ -51,7 +51,7 @@ def bound(directory: PodDir, volume: Path, sub_path: str, index: int = 0) -> Pat
 
 
 def test_part_of_a_volume_is_bound_to_a_place_of_our_own(volume: Path, directory: PodDir, may_mount: bool) -> None:
-    """A folder or a file; without the right to mount it is refused, and the folder is made all the same."""
+    """It may be a folder or a file; without the right to mount it is refused after the folder is created."""
     (volume / "file").write_text("content")
     if not may_mount:
         for part in ("a/b", "file"):
@@ -70,7 +70,7 @@ def test_part_of_a_volume_is_bound_to_a_place_of_our_own(volume: Path, directory
 
 
 def test_part_that_was_replaced_is_bound_anew(volume: Path, directory: PodDir, may_mount: bool) -> None:
-    """As when a config map changed between two runs of a container; also when a file became a folder."""
+    """The part may be a new file or have become a folder, as after an update between two runs."""
     (volume / "part").write_text("old")
     if not may_mount:
         with pytest.raises(ContainerConfigError, match=NO_RIGHT):
@@ -86,7 +86,7 @@ def test_part_that_was_replaced_is_bound_anew(volume: Path, directory: PodDir, m
 
 
 def test_link_within_the_volume_is_followed(volume: Path, directory: PodDir, may_mount: bool) -> None:
-    """As every file of a config map is one."""
+    """Every file of a config map volume is such a link."""
     (volume / "..1").mkdir()
     (volume / "..1/key").write_text("x")
     (volume / "..data").symlink_to("..1")
@@ -100,7 +100,7 @@ def test_link_within_the_volume_is_followed(volume: Path, directory: PodDir, may
 
 @pytest.mark.parametrize("trick", ["link", "link/inner", "link/new", "dangling", "loop"])
 def test_link_out_of_the_volume_is_refused(volume: Path, folder: Path, directory: PodDir, trick: str) -> None:
-    """Nothing outside is mounted or made, and the message tells nothing of the machine."""
+    """Nothing outside is mounted or created, and the message has no path of the machine."""
     outside = folder / "outside"
     (outside / "inner").mkdir(parents=True)
     (volume / "link").symlink_to(outside)
@@ -117,7 +117,7 @@ def test_link_out_of_the_volume_is_refused(volume: Path, folder: Path, directory
 def test_folder_swapped_for_a_link_at_the_last_moment_is_refused(
     volume: Path, folder: Path, directory: PodDir, swapped: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between looking at the path and opening it."""
+    """The swap happens between resolving the path and opening it."""
     (folder / "outside/b").mkdir(parents=True)
     (volume / "a/b").mkdir(parents=True)
     original = os.path.realpath
@@ -138,14 +138,14 @@ def test_folder_swapped_for_a_link_at_the_last_moment_is_refused(
 
 
 def test_file_in_the_way_of_a_folder_is_refused(volume: Path, directory: PodDir) -> None:
-    """There is nothing below a file."""
+    """A folder cannot be created below a file."""
     (volume / "file").touch()
     with pytest.raises(ContainerConfigError, match=r"^failed to create subPath directory"):
         bound(directory, volume, "file/below")
 
 
 def test_failed_bind_leaves_nothing(volume: Path, directory: PodDir) -> None:
-    """So that the next attempt starts as this one did."""
+    """The next attempt starts from the same state."""
 
     class Broken(SystemMounter):
         def bind(self, source: str, target: str) -> None:

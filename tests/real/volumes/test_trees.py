@@ -1,4 +1,4 @@
-"""Trees that somebody else is changing, on a real disk."""
+"""Removing and reading trees that other processes change, on a real disk."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ def remove(folder: Path, name: str, *, with_files: bool = True) -> None:
 
 
 def test_removal_takes_all_below_but_follows_no_link(folder: Path) -> None:
-    """What links lead to stays, folders and files alike."""
+    """The targets of links stay, both folders and files."""
     outside = folder / "outside"
     (outside / "inner").mkdir(parents=True)
     (outside / "file").write_text("precious")
@@ -32,8 +32,8 @@ def test_removal_takes_all_below_but_follows_no_link(folder: Path) -> None:
     assert (outside / "inner").is_dir()
 
 
-def test_removal_of_a_link_or_nothing_is_just_that(folder: Path) -> None:
-    """The name itself may be a link, a file, or not there."""
+def test_removal_of_a_link_file_or_missing_name(folder: Path) -> None:
+    """The target of the link stays."""
     (folder / "real").mkdir()
     (folder / "link").symlink_to("real")
     (folder / "file").touch()
@@ -43,7 +43,7 @@ def test_removal_of_a_link_or_nothing_is_just_that(folder: Path) -> None:
 
 
 def test_removal_is_never_too_deep(folder: Path) -> None:
-    """A container may nest folders deeper than any stack, and deeper than a path may be long."""
+    """Containers may nest folders deeper than the stack and the path length allow."""
     handle = os.open(folder, filesystem.FOLDER)
     for _ in range(1500):
         os.mkdir("deep", dir_fd=handle)
@@ -55,8 +55,8 @@ def test_removal_is_never_too_deep(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_removal_opens_what_its_owner_is_locked_out_of(folder: Path) -> None:
-    """As caches of build tools are; root would not even notice."""
+def test_removal_opens_folders_without_permissions(folder: Path) -> None:
+    """Caches of build tools have such folders; root is not affected by them."""
     locked = folder / "tree/locked"
     (locked / "inner").mkdir(parents=True)
     (locked / "inner/file").touch()
@@ -67,7 +67,7 @@ def test_removal_opens_what_its_owner_is_locked_out_of(folder: Path) -> None:
 
 
 def test_removal_stops_when_a_folder_is_moved_from_under_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The way up would be another one than the way down; nothing there is touched."""
+    """The parent is no longer the folder that it came from, so nothing there is touched."""
     (folder / "tree/a/b").mkdir(parents=True)
     (folder / "elsewhere/a").mkdir(parents=True)
     original = os.rmdir
@@ -84,7 +84,7 @@ def test_removal_stops_when_a_folder_is_moved_from_under_it(folder: Path, monkey
 
 
 def test_removal_without_files_stops_at_the_first(folder: Path) -> None:
-    """And takes empty folders only."""
+    """It removes only empty folders."""
     (folder / "empty/a/b").mkdir(parents=True)
     remove(folder, "empty", with_files=False)
     assert not (folder / "empty").exists()
@@ -96,7 +96,7 @@ def test_removal_without_files_stops_at_the_first(folder: Path) -> None:
 
 
 def test_removal_stops_where_something_is_mounted(folder: Path, may_mount: bool) -> None:
-    """Also where it is the same file system: what is bound there is somebody else's."""
+    """A bind mount of the same file system is detected too, and its files stay."""
     (folder / "precious").mkdir()
     (folder / "precious/file").write_text("x")
     target = folder / "tree/a"
@@ -119,7 +119,7 @@ def test_removal_stops_where_something_is_mounted(folder: Path, may_mount: bool)
 
 
 def test_paths_below_are_all_there_are(folder: Path) -> None:
-    """Links are listed, not followed."""
+    """Links are listed but not followed."""
     (folder / "a/b").mkdir(parents=True)
     (folder / "a/b/file").touch()
     (folder / "link").symlink_to("a")
@@ -128,7 +128,7 @@ def test_paths_below_are_all_there_are(folder: Path) -> None:
 
 
 def test_opening_below_follows_no_link(folder: Path) -> None:
-    """Neither on the way nor at its end."""
+    """A link is refused both as a folder on the way and as the file."""
     (folder / "a").mkdir()
     (folder / "a/file").write_text("x")
     (folder / "way").symlink_to("a")
@@ -144,7 +144,7 @@ def test_opening_below_follows_no_link(folder: Path) -> None:
 
 @pytest.mark.timeout(5)
 def test_reading_refuses_a_pipe_without_waiting_for_it(folder: Path) -> None:
-    """Nobody may ever write into it."""
+    """The pipe may never get a writer."""
     os.mkfifo(folder / "pipe")
     with (
         filesystem.opened(str(folder / "pipe"), filesystem.FILE) as handle,

@@ -1,4 +1,4 @@
-"""The atomic writer on a real disk: rights, tricks, and being killed at any moment."""
+"""The atomic writer on a real disk: modes, links planted by others, and kills at any moment."""
 
 import os
 import stat
@@ -19,11 +19,11 @@ NEW = {"a": FileContent(b"new a"), "dir/b": FileContent(b"new b"), "dir/sub/c": 
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Simulates the end of the process at a system call."""
 
 
 def content(volume: Path) -> dict[str, bytes]:
-    """What a reader sees who goes through `..data` once."""
+    """What a reader sees that resolves `..data` once."""
     version = volume / (volume / "..data").readlink()
     return {str(path.relative_to(version)): path.read_bytes() for path in version.rglob("*") if path.is_file()}
 
@@ -51,7 +51,7 @@ def strict_umask() -> Iterator[None]:
 
 
 def test_files_have_their_modes_whatever_the_umask(volume: Path, strict_umask: None) -> None:
-    """And folders can be entered by anybody."""
+    """Folders have mode 0755."""
     payload = {"a": FileContent(b"1", 0o444), "dir/b": FileContent(b"2", 0o600), "dir/c": FileContent(b"", 0o777)}
     write_payload(str(volume), payload, now=NOW)
     version = volume / "..2026_01_02_03_04_05.000600"
@@ -59,8 +59,8 @@ def test_files_have_their_modes_whatever_the_umask(volume: Path, strict_umask: N
     assert mode(version) == mode(version / "dir") == 0o755
 
 
-def test_group_may_read_all_where_we_may_say_so(volume: Path) -> None:
-    """An ordinary user cannot give files away, which is no failure: the modes are right all the same."""
+def test_owner_and_group_are_set_where_allowed(volume: Path) -> None:
+    """An ordinary user cannot change the owner, which is no failure; the modes are set in any case."""
     payload = {"dir/token": FileContent(b"1", 0o600, 1234)}
     assert write_payload(str(volume), payload, now=NOW, group=4321)
     found = (volume / "dir/token").stat()
@@ -71,21 +71,21 @@ def test_group_may_read_all_where_we_may_say_so(volume: Path) -> None:
 
 
 def test_change_of_mode_alone_writes_nothing(volume: Path) -> None:
-    """Only content counts, as upstream has it."""
+    """As upstream, only content is compared."""
     write_payload(str(volume), {"a": FileContent(b"1", 0o644)}, now=NOW)
     assert not write_payload(str(volume), {"a": FileContent(b"1", 0o600)}, now=NOW)
     assert mode(volume / "..data/a") == 0o644
 
 
-def test_longer_file_is_told_from_an_equal_one(volume: Path) -> None:
-    """Only its first bytes are the same."""
+def test_shortened_content_is_written(volume: Path) -> None:
+    """The comparison does not stop at a common prefix."""
     write_payload(str(volume), {"a": FileContent(b"12")}, now=NOW)
     assert write_payload(str(volume), {"a": FileContent(b"1")}, now=NOW)
     assert content(volume) == {"a": b"1"}
 
 
 def test_file_becomes_a_folder_and_back(volume: Path) -> None:
-    """The link at the top stays the same; only what is behind it changes."""
+    """The link at the top stays; only its target changes."""
     write_payload(str(volume), {"a": FileContent(b"1")}, now=NOW)
     write_payload(str(volume), {"a/b": FileContent(b"2")}, now=NOW)
     assert (volume / "a/b").read_bytes() == b"2"
@@ -94,7 +94,7 @@ def test_file_becomes_a_folder_and_back(volume: Path) -> None:
 
 
 def test_empty_payload_leaves_an_empty_volume(volume: Path) -> None:
-    """It has a version, so it has been written."""
+    """It has a version, so it counts as written."""
     assert not has_version(str(volume))
     assert not has_version(str(volume / "nowhere"))
     write_payload(str(volume), OLD, now=NOW)
@@ -104,7 +104,7 @@ def test_empty_payload_leaves_an_empty_volume(volume: Path) -> None:
 
 
 def test_many_files_in_deep_folders_are_written_at_once(volume: Path) -> None:
-    """Every folder is opened once, however deep it is; deeper than a hundred is refused."""
+    """More than a hundred path elements are refused."""
     deep = "/".join("d" for _ in range(97))
     payload = {f"{deep}/{n}/{m}": FileContent(b"x") for n in range(20) for m in range(20)}
     payload["d.d"] = FileContent(b"sorts between d and d/d")
@@ -115,7 +115,7 @@ def test_many_files_in_deep_folders_are_written_at_once(volume: Path) -> None:
 
 
 def test_tricks_with_links_lead_nowhere(volume: Path, folder: Path) -> None:
-    """Whatever somebody put in place of our own links, nothing outside is read, written or removed."""
+    """With links planted in place of our own, nothing outside is read, written or removed."""
     outside = folder / "outside"
     outside.mkdir()
     (outside / "a").write_text("precious")
@@ -137,7 +137,7 @@ def test_tricks_with_links_lead_nowhere(volume: Path, folder: Path) -> None:
 
 
 def test_volume_that_is_a_link_is_refused(volume: Path, folder: Path) -> None:
-    """We never make one."""
+    """The node never creates a volume as a link."""
     (folder / "link").symlink_to(volume)
     with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         write_payload(str(folder / "link"), NEW, now=NOW)
@@ -145,7 +145,7 @@ def test_volume_that_is_a_link_is_refused(volume: Path, folder: Path) -> None:
 
 
 def test_mount_point_in_the_place_of_a_link_is_left(volume: Path) -> None:
-    """Something else is mounted there."""
+    """Another volume is mounted there."""
     (volume / "dir").mkdir()
     write_payload(str(volume), NEW, now=NOW)
     assert (volume / "dir").is_dir()
@@ -155,7 +155,7 @@ def test_mount_point_in_the_place_of_a_link_is_left(volume: Path) -> None:
 
 
 def test_failed_write_leaves_the_old_version(volume: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing of the new one."""
+    """Nothing of the new version remains."""
     write_payload(str(volume), OLD, now=NOW)
     before = sorted(volume.iterdir())
 
@@ -174,7 +174,7 @@ STEPS = ("mkdir", "open", "write", "fchmod", "symlink", "rename", "unlink", "rmd
 
 
 def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], int]:
-    """Kill the process at its so-manieth step on disk; the answer says how many there were."""
+    """Raise Killed at the given file system call; the returned function gives the number of calls so far."""
     count = 0
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,7 +193,7 @@ def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], int]:
 
 
 def test_killed_at_any_moment_shows_one_version_and_recovers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the next write the old or the new one, after it the new one and no leftovers."""
+    """Readers see the old or the new version; the next write completes without leftovers."""
     steps = 0
     for at in range(1, 1000):
         volume = folder / f"volume-{at}"

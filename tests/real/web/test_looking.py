@@ -1,4 +1,4 @@
-"""The page of a real `pykubelet up` in a real browser: pods live, one pod, broken manifests, keyboard, colours."""
+"""The page of a real `pykubelet up` in a real browser: live pods, one pod, manifest errors, keyboard, and dark mode."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -39,12 +39,12 @@ stringData: {password: hunter2-hunter2}
 
 
 def row(name: str) -> str:
-    """A script that gives what the row of a pod says."""
+    """A script that returns the text in the row of a pod."""
     return f"document.getElementById('row-' + encodeURIComponent('default/{name}'))?.innerText"
 
 
 def station(name: str) -> str:
-    """A script that gives the number at a station of the path."""
+    """A script that returns the number at a station of the path."""
     return f"document.querySelector('.s-{name} .number')?.textContent"
 
 
@@ -54,8 +54,8 @@ async def lab(tmp_path: Path) -> AsyncIterator[UpLab]:
         yield made
 
 
-async def test_pods_come_change_and_go_as_one_looks(lab: UpLab) -> None:
-    """Rows and the counts on the path follow, without a reload."""
+async def test_pods_table_updates_live(lab: UpLab) -> None:
+    """Rows and the counts on the path follow without a reload."""
     await lab.sign_in()
     await lab.tab.until_text("No pods yet")
     await lab.tab.run("window.isSame = true")
@@ -73,7 +73,7 @@ async def test_pods_come_change_and_go_as_one_looks(lab: UpLab) -> None:
 
 
 async def test_pod_that_no_node_takes_is_explained_from_the_api(lab: UpLab) -> None:
-    """It is at no station, and still in the table."""
+    """It counts at no station of the path."""
     lonely = WRITER.replace("spec:", "spec:\n  nodeSelector: {disk: ssd}", 1)
     await lab.kubectl("create", "-f", "-", text=lonely)
     await lab.sign_in("#/pod/default/writer")
@@ -82,8 +82,8 @@ async def test_pod_that_no_node_takes_is_explained_from_the_api(lab: UpLab) -> N
     assert await lab.tab.run(station("pods")) == "0"
 
 
-async def test_one_pod_says_what_it_waits_for_and_writes_its_log_as_one_looks(tmp_path: Path) -> None:
-    """Mended it waits for nothing; log, probes, usage and its life are there."""
+async def test_pod_view_shows_the_reason_for_waiting_and_a_live_log(tmp_path: Path) -> None:
+    """Once fixed, it shows log, probes, usage and timeline."""
     async with page_of_up(tmp_path, runtime="process", writer=WRITER) as lab:
         await lab.sign_in("#/pod/default/writer-node-1")
         await lab.tab.until_text("Waits for: configuration")
@@ -105,7 +105,7 @@ async def test_one_pod_says_what_it_waits_for_and_writes_its_log_as_one_looks(tm
 
 
 async def test_broken_manifest_is_shown_with_its_line(tmp_path: Path) -> None:
-    """File, line, field, reason and the line itself; mended, it goes. Of a file with a Secret, no lines."""
+    """It shows file, line, field and reason; lines of a file with a Secret are hidden."""
     async with page_of_up(tmp_path, shop=BROKEN) as lab:
         await lab.sign_in("#/problems")
         await lab.tab.until_text(str(lab.manifests / "shop.yaml"))
@@ -122,7 +122,7 @@ async def test_broken_manifest_is_shown_with_its_line(tmp_path: Path) -> None:
 
 
 async def test_objects_of_any_kind_are_shown_as_yaml_without_secrets(lab: UpLab) -> None:
-    """Choose a kind, see its objects, see one."""
+    """Values of secrets are hidden."""
     await lab.kubectl("create", "-f", "-", text=SECRET)
     await lab.sign_in("#/objects//v1/secrets")
     await lab.tab.until(f"({row('login')} ?? '').includes('login')")
@@ -137,7 +137,7 @@ async def test_objects_of_any_kind_are_shown_as_yaml_without_secrets(lab: UpLab)
 
 
 async def test_keyboard_is_enough(lab: UpLab) -> None:
-    """Filter with a slash, arrows and Enter in the table, Escape back; what has the focus is seen."""
+    """`/` filters, arrows and Enter work in the table, Escape goes back, and the focus is visible."""
     await lab.kubectl("create", "deployment", "two", "--image=example/image:1", "--replicas=2")
     await lab.kubectl("create", "deployment", "other", "--image=example/image:1")
     await lab.sign_in()
@@ -166,7 +166,7 @@ async def test_keyboard_is_enough(lab: UpLab) -> None:
 
 
 async def test_page_is_readable_in_the_dark_and_on_a_narrow_screen(tmp_path: Path) -> None:
-    """Light text on dark ground if that is preferred; nothing sticks out at the side."""
+    """Dark mode has light text on a dark background; a narrow screen needs no horizontal scrolling."""
     async with page_of_up(tmp_path, shop=BROKEN) as lab:
         await lab.sign_in()
         grounds = {}

@@ -1,4 +1,4 @@
-"""The page at a thousand pods."""
+"""The page with a thousand pods."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ NAME = "document.querySelector('.row.active .c-name').innerText"
 
 
 async def test_thousand_pods_are_usable(tmp_path: Path) -> None:
-    """Few rows exist at a time, the filter finds one of them, the keyboard reaches the last, and changes still come."""
+    """Only visible rows exist, filter and keyboard reach any pod, and changes still arrive."""
     async with page_of_up(tmp_path) as lab:
         await lab.sign_in()
         await lab.kubectl("create", "deployment", "crowd", "--image=example/image:1", f"--replicas={MANY}")

@@ -1,4 +1,4 @@
-"""The page of a `pykubelet node`: on its own, and in a cluster where it may read little."""
+"""The page of `pykubelet node`, standalone and in a cluster with the node's limited rights."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ spec: {containers: [{name: main, image: 'a:1'}]}
 
 @asynccontextmanager
 async def looked_at(node: NodeProcess) -> AsyncIterator[PageLab]:
-    """A node that runs, and a browser that is signed in at its page."""
+    """A running node, and a browser signed in to its page."""
     try:
         await asyncio.to_thread(node.start)
         assert node.has_said("page http://127.0.0.1:")
@@ -42,7 +42,7 @@ async def looked_at(node: NodeProcess) -> AsyncIterator[PageLab]:
 
 
 async def test_page_of_a_node_on_its_own_shows_its_static_pods(tmp_path: Path) -> None:
-    """Without an API server: its pods, their stations, why; and that there are no objects to be read."""
+    """It shows and explains the pods, and states that there is no API server for other objects."""
     manifest = tmp_path / "web.yaml"
     manifest.write_text(POD)
     async with looked_at(NodeProcess(tmp_path, "--manifests", str(manifest), "--runtime", "sim")) as lab:
@@ -59,7 +59,7 @@ async def test_page_of_a_node_on_its_own_shows_its_static_pods(tmp_path: Path) -
 
 
 async def test_page_of_a_node_in_a_cluster_shows_what_the_node_may_read(tmp_path: Path) -> None:
-    """Its own pods and its own node; what the API server keeps from nodes is said to be kept from it."""
+    """It shows its own pods and its own node; forbidden objects are reported as such."""
     server, now = ServerProcess(tmp_path), SystemClock().now()
     try:
         await asyncio.to_thread(server.start)

@@ -1,4 +1,4 @@
-"""Who gets to see the page of a real `pykubelet up`: a link that works once, and nobody from elsewhere."""
+"""Access to the page of a real `pykubelet up`: a link that works once, and no cross-site requests."""
 
 import socket
 import threading
@@ -21,7 +21,7 @@ async def lab(tmp_path: Path) -> AsyncIterator[UpLab]:
 
 
 async def get(url: str, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
-    """Code, text and headers of an answer; redirects are not followed."""
+    """Status, text and headers of a response, without following redirects."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with (
         aiohttp.ClientSession() as session,
@@ -31,7 +31,7 @@ async def get(url: str, method: str = "GET", **headers: str) -> tuple[int, str, 
 
 
 async def test_link_signs_a_browser_in_once(lab: UpLab) -> None:
-    """The key goes from the address bar; used again it is refused with words that lead to the next one."""
+    """The key disappears from the address bar; a used link gives 403 and names the file with the next one."""
     used = lab.link
     assert lab.process.has_said(f"page {used}")
     await lab.sign_in()
@@ -50,7 +50,7 @@ async def test_link_signs_a_browser_in_once(lab: UpLab) -> None:
 
 
 async def test_cookie_is_shown_to_no_other_port(lab: UpLab) -> None:
-    """Cookies know no ports: only a path that nobody can guess keeps a pod's web server from getting ours."""
+    """Cookies are not bound to a port, so a secret path keeps ours from a pod's web server."""
     await lab.sign_in()
     async with aiohttp.ClientSession() as session, session.get(lab.link, allow_redirects=False) as answer:
         place = answer.headers["Location"]
@@ -62,7 +62,7 @@ async def test_cookie_is_shown_to_no_other_port(lab: UpLab) -> None:
 
 
 async def test_requests_from_elsewhere_are_refused(lab: UpLab) -> None:
-    """By another name, without a session, to change something, or made by another page."""
+    """Requests with another host name, without a session, of another site, or other than GET are refused."""
     async with aiohttp.ClientSession() as session, session.get(lab.link, allow_redirects=False) as answer:
         place, cookie = answer.headers["Location"], answer.headers["Set-Cookie"].partition(";")[0]
     kinds = f"{lab.address}{place}kinds"
@@ -81,8 +81,8 @@ async def test_requests_from_elsewhere_are_refused(lab: UpLab) -> None:
     assert "script-src 'self'" in headers["Content-Security-Policy"]
 
 
-async def test_browser_that_was_left_behind_is_told(lab: UpLab) -> None:
-    """A program that was started anew knows no sessions: the page says what to do."""
+async def test_open_page_reports_that_a_restart_ended_its_session(lab: UpLab) -> None:
+    """The page names the file with the new link."""
     await lab.sign_in()
     port = lab.address.rpartition(":")[2]
     lab.process.stop()
@@ -97,8 +97,8 @@ async def test_browser_that_was_left_behind_is_told(lab: UpLab) -> None:
     lab.tab.complaints.clear()
 
 
-def test_browser_is_opened_if_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that BROWSER names, with the link; what is opened counts as one use of it."""
+def test_open_option_starts_the_browser_with_the_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The BROWSER variable names the program."""
     opened, program = tmp_path / "opened", tmp_path / "browser"
     program.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.new; mv {opened}.new {opened}\n')
     program.chmod(0o755)
@@ -117,7 +117,7 @@ def test_browser_is_opened_if_that_is_wanted(tmp_path: Path, monkeypatch: pytest
 
 
 def test_taken_port_is_no_reason_not_to_start(tmp_path: Path) -> None:
-    """Another one is used and said; and without the page nothing listens."""
+    """The page moves to another port and reports it; with --no-page there is no page."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         first = UpProcess(tmp_path, "--page-port", str(port), runtime="sim")

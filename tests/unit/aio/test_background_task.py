@@ -1,4 +1,4 @@
-"""A task beside what its starter does."""
+"""background_task runs a coroutine for the duration of a `with` block and cancels it at the end."""
 
 import asyncio
 
@@ -14,8 +14,7 @@ async def forever(ended: list[str]) -> None:
         ended.append("ended")
 
 
-async def test_task_ends_with_the_context() -> None:
-    """And not before."""
+async def test_background_task_runs_until_the_block_ends() -> None:
     ended: list[str] = []
     async with background_task(forever(ended), "task") as task:
         await asyncio.sleep(1)
@@ -24,8 +23,8 @@ async def test_task_ends_with_the_context() -> None:
 
 
 @pytest.mark.parametrize("kind", [ConnectionError, ValueError, asyncio.CancelledError])
-async def test_what_the_context_raises_comes_out_as_it_is(kind: type[BaseException]) -> None:
-    """In no group; and the task has ended."""
+async def test_exception_in_the_block_propagates_unwrapped(kind: type[BaseException]) -> None:
+    """The exception is not put into an ExceptionGroup, and the task has been cancelled."""
     ended: list[str] = []
 
     async def fail() -> None:
@@ -38,8 +37,7 @@ async def test_what_the_context_raises_comes_out_as_it_is(kind: type[BaseExcepti
     assert ended == ["ended"]
 
 
-async def test_cancelling_its_starter_ends_the_task() -> None:
-    """Before the cancellation goes on."""
+async def test_cancelling_the_block_cancels_the_background_task() -> None:
     ended: list[str] = []
 
     async def start() -> None:

@@ -1,4 +1,4 @@
-"""Broadcast: every reader sees everything or is told that it did not."""
+"""Broadcast delivers every value to every reader, or raises Lagged for a reader that is too slow."""
 
 import asyncio
 
@@ -8,7 +8,6 @@ from pykubelet.aio.queues import Broadcast, Lagged
 
 
 async def test_every_reader_sees_every_value_in_order() -> None:
-    """Readers do not take values from each other."""
     broadcast: Broadcast[int] = Broadcast()
     with broadcast.subscribe() as one, broadcast.subscribe() as two:
         for value in (1, 2, 3):
@@ -28,8 +27,8 @@ async def test_reader_waits_for_the_next_value() -> None:
         assert await waiting == "x"
 
 
-async def test_slow_reader_is_told_and_goes_on_with_what_follows() -> None:
-    """A reader beyond its limit gets Lagged once, then only newer values; others are not disturbed."""
+async def test_slow_reader_gets_lagged_once_and_continues_with_newer_values() -> None:
+    """A reader beyond its limit loses what was buffered."""
     broadcast: Broadcast[int] = Broadcast(limit=2)
     with broadcast.subscribe() as slow:
         for value in range(5):

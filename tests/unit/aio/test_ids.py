@@ -1,4 +1,4 @@
-"""Names that nobody has yet."""
+"""UIDs and name suffixes, random in production and counted in tests."""
 
 import re
 
@@ -6,8 +6,8 @@ from pykubelet.aio.ids import LETTERS, SUFFIX_LENGTH, RandomIds
 from pykubelet.testing.local_api import CountingIds
 
 
-def test_random_ids_look_as_kubernetes_makes_them_and_differ() -> None:
-    """UIDs of version 4, suffixes of five letters that spell nothing."""
+def test_random_ids_have_the_format_of_kubernetes_and_differ() -> None:
+    """UIDs are of version 4; suffixes use only the letters that cannot spell words."""
     ids = RandomIds()
     uids, suffixes = {ids.uid() for _ in range(100)}, {ids.suffix() for _ in range(100)}
     assert len(uids) == 100
@@ -19,7 +19,6 @@ def test_random_ids_look_as_kubernetes_makes_them_and_differ() -> None:
 
 
 def test_counted_ids_are_the_same_in_every_run() -> None:
-    """And of the same form."""
     one, two = CountingIds(), CountingIds()
     assert [one.uid(), one.suffix(), one.suffix()] == [two.uid(), two.suffix(), two.suffix()]
     assert one.suffix() == "bbbbg"

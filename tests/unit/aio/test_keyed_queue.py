@@ -1,4 +1,4 @@
-"""The keyed queue: newest wins, one at a time per key, priorities, delays."""
+"""The keyed queue keeps the newest value, one worker per key, priorities and delays."""
 
 import asyncio
 from collections import defaultdict
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pykubelet.aio.queues import KeyedQueue
 
 
-async def test_get_gives_only_the_newest_value_of_a_key() -> None:
-    """What waits is replaced, and keeps its place."""
+async def test_get_returns_only_the_newest_value_of_a_key() -> None:
+    """A new value replaces the waiting one and keeps its place in the queue."""
     queue: KeyedQueue[str, int] = KeyedQueue()
     queue.put("a", 1)
     queue.put("b", 1)
@@ -20,8 +20,7 @@ async def test_get_gives_only_the_newest_value_of_a_key() -> None:
     assert len(queue) == 0
 
 
-async def test_key_under_way_is_not_handed_out_before_done() -> None:
-    """Work on one key never happens twice at once."""
+async def test_key_in_progress_is_not_handed_out_before_done() -> None:
     queue: KeyedQueue[str, int] = KeyedQueue()
     queue.put("a", 1)
     key, _ = await queue.get()
@@ -56,8 +55,7 @@ async def test_less_urgent_put_does_not_push_a_key_back() -> None:
     assert await queue.get() == ("a", 2)
 
 
-async def test_delayed_value_comes_at_its_time_unless_something_came_before() -> None:
-    """A delay is a fallback, not an appointment."""
+async def test_put_later_delivers_at_its_time_unless_put_comes_first() -> None:
     queue: KeyedQueue[str, str] = KeyedQueue()
     queue.put_later("a", "late", 60)
     queue.put_later("b", "late", 30)
@@ -68,8 +66,8 @@ async def test_delayed_value_comes_at_its_time_unless_something_came_before() ->
     assert asyncio.get_running_loop().time() == 60
 
 
-async def test_delayed_key_that_waits_already_stays_as_it_is() -> None:
-    """A later try never replaces work that is due now."""
+async def test_put_later_does_not_change_a_key_that_is_already_queued() -> None:
+    """A delayed retry never replaces work that is due now."""
     queue: KeyedQueue[str, str] = KeyedQueue()
     queue.put("a", "now")
     queue.put_later("a", "late", 60)
@@ -78,8 +76,7 @@ async def test_delayed_key_that_waits_already_stays_as_it_is() -> None:
     assert len(queue) == 0
 
 
-async def test_discard_drops_what_waits_and_what_is_delayed() -> None:
-    """A discarded key is as if it had never been put."""
+async def test_discard_drops_queued_and_delayed_values() -> None:
     queue: KeyedQueue[str, int] = KeyedQueue()
     queue.put("a", 1)
     queue.put_later("b", 1, 5)
@@ -98,7 +95,7 @@ OPS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.booleans(
 @settings(deadline=None, max_examples=100)
 @given(OPS)
 def test_every_key_ends_with_its_last_value_and_never_overlaps(ops: list[tuple[str, int, bool]]) -> None:
-    """With any mix of puts and three workers: order per key, last value seen, no key worked on twice at once."""
+    """With any puts and three workers, each key is processed in order, never concurrently, up to its last value."""
 
     async def scenario() -> None:
         queue: KeyedQueue[str, int] = KeyedQueue()
@@ -134,8 +131,8 @@ def test_every_key_ends_with_its_last_value_and_never_overlaps(ops: list[tuple[s
     asyncio.run(scenario())
 
 
-async def test_another_worker_gets_the_key_when_the_one_that_was_woken_is_cancelled() -> None:
-    """In the very moment in which the key came."""
+async def test_another_worker_gets_the_key_when_the_woken_worker_is_cancelled() -> None:
+    """The cancellation comes after the put and before the worker has run."""
     queue: KeyedQueue[str, int] = KeyedQueue()
     first, second = (asyncio.create_task(queue.get()) for _ in range(2))
     await asyncio.sleep(0)
@@ -146,8 +143,8 @@ async def test_another_worker_gets_the_key_when_the_one_that_was_woken_is_cancel
     assert second.result() == ("a", 1)
 
 
-async def test_worker_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> None:
-    """The next key goes to one that still waits."""
+async def test_cancelled_waiting_worker_takes_no_key() -> None:
+    """The next key goes to a worker that still waits."""
     queue: KeyedQueue[str, int] = KeyedQueue()
     first, second = (asyncio.create_task(queue.get()) for _ in range(2))
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Logs: constant message, facts as pairs, bound facts, one line each."""
+"""Log lines have a constant message and facts as pairs, one line each, as text or JSON."""
 
 import io
 import json
@@ -17,8 +17,7 @@ from pykubelet.testing.virtual_time import ManualClock
 log = get_logger("pykubelet.unit")
 
 
-def test_bound_facts_come_before_the_line_s_own(caplog: pytest.LogCaptureFixture) -> None:
-    """A bound logger adds its facts to every line; the line's own win."""
+def test_bound_facts_are_added_and_the_facts_of_the_call_override_them(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
         log.bind(pod="default/web", version=1).debug("status sent", version=2)
     assert [(r.message, facts_of(r)) for r in caplog.records] == [("status sent", {"pod": "default/web", "version": 2})]
@@ -26,7 +25,7 @@ def test_bound_facts_come_before_the_line_s_own(caplog: pytest.LogCaptureFixture
 
 @contextmanager
 def written(*, as_json: bool) -> Iterator[io.StringIO]:
-    """Where lines go while the context lasts."""
+    """Redirects the log to a string buffer for the duration of the block."""
     stream = io.StringIO()
     logger, root = logging.getLogger("pykubelet"), logging.getLogger()
     before = logger.handlers, logger.level, logger.propagate, root.handlers
@@ -47,7 +46,7 @@ def lines_of(*, as_json: bool) -> list[str]:
 
 
 def test_text_line_is_one_line_with_quoted_facts() -> None:
-    """Values with spaces or line breaks are quoted, so that a line stays a line."""
+    """Values with spaces or line breaks are quoted, so that each entry stays on one line."""
     assert lines_of(as_json=False) == [
         '2026-01-01T00:00:00.000Z I mirror created pod=default/web why="two words\\nand a line"',
         "2026-01-01T00:00:00.000Z W refused",
@@ -55,7 +54,6 @@ def test_text_line_is_one_line_with_quoted_facts() -> None:
 
 
 def test_json_line_has_message_and_facts_as_fields() -> None:
-    """Each line is one JSON object."""
     first = json.loads(lines_of(as_json=True)[0])
     assert first == {
         "at": "2026-01-01T00:00:00.000Z",
@@ -74,7 +72,7 @@ ANYTHING = st.recursive(
 
 @given(ANYTHING, st.text())
 def test_any_fact_is_one_line_of_json_with_what_every_line_has(value: Any, name: str) -> None:
-    """Whatever pods, requests and errors say; a fact never takes the place of time, level or message."""
+    """A fact named `at` or `level` does not replace the standard field."""
     with written(as_json=True) as stream:
         log.info("a pod came", value=value, **{f"x{name}": value, "at": "never", "level": "none"})
     text = stream.getvalue()
@@ -86,7 +84,7 @@ def test_any_fact_is_one_line_of_json_with_what_every_line_has(value: Any, name:
 
 @given(ANYTHING)
 def test_any_fact_is_one_line_of_text(value: Any) -> None:
-    """A terminal gets nothing to obey, and nobody can write a line that is not true."""
+    """No fact puts control characters on a terminal or forges a log entry."""
     with written(as_json=False) as stream:
         log.info("a pod came", value=value)
     assert stream.getvalue().removesuffix("\n").isprintable()
@@ -94,7 +92,10 @@ def test_any_fact_is_one_line_of_text(value: Any) -> None:
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_what_an_error_says_is_not_taken_for_a_line(as_json: bool) -> None:
-    """Its text may come from a pod: in text it is set in, in JSON it is a field."""
+    """Error text cannot forge a log entry.
+
+    Error text may come from a pod: continuation lines are indented in text logs, and a field in JSON logs.
+    """
     with written(as_json=as_json) as stream:
         log.error("sync failed", error=ValueError("no\n2026-01-01T00:00:00.000Z I all is well\x1b[2J"))
     first, *others = stream.getvalue().splitlines()
@@ -103,8 +104,8 @@ def test_what_an_error_says_is_not_taken_for_a_line(as_json: bool) -> None:
     assert others == [] if as_json else all(line.startswith("    ") for line in others)
 
 
-def test_lines_of_other_packages_have_the_same_form() -> None:
-    """Their warnings only."""
+def test_warnings_of_other_packages_have_the_same_format() -> None:
+    """Lower levels of other packages are not logged."""
     with written(as_json=True) as stream:
         logging.getLogger("asyncio").warning("slow: %s", "a callback")
         logging.getLogger("asyncio").info("not shown")

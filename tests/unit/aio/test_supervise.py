@@ -1,4 +1,4 @@
-"""Supervision: crashes are survived and logged, cancellation and giving up are not swallowed."""
+"""The supervisor restarts crashed tasks with backoff, and passes on cancellation and its own giving up."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ class Crashing:
 
 
 async def test_crashed_task_starts_again_after_a_growing_wait(caplog: pytest.LogCaptureFixture) -> None:
-    """Three crashes cost 1 + 2 + 4 seconds and three log lines with the task's name."""
+    """Three crashes take 1 + 2 + 4 seconds and log three lines with the task's name."""
     task = Crashing(3)
     await supervise("status", task.run, backoff=STEADY)
 
@@ -37,8 +37,7 @@ async def test_crashed_task_starts_again_after_a_growing_wait(caplog: pytest.Log
     assert all(line.levelno == logging.ERROR and line.exc_info for line in lines)
 
 
-async def test_quiet_spell_makes_the_waits_start_over() -> None:
-    """A crash after a long good time is a first crash again."""
+async def test_backoff_starts_over_after_a_long_run_without_a_crash() -> None:
     starts: list[float] = []
     loop = asyncio.get_running_loop()
 
@@ -54,14 +53,14 @@ async def test_quiet_spell_makes_the_waits_start_over() -> None:
 
 
 async def test_too_many_crashes_are_final() -> None:
-    """Beyond its patience the supervisor ends with a clear error, the last crash as its cause."""
+    """Beyond the restart limit the supervisor raises GaveUpError with the last crash as its cause."""
     with pytest.raises(GaveUpError, match="x crashed 3 times in 60 s") as caught:
         await supervise("x", Crashing(99).run, backoff=STEADY, limit=RestartLimit(crashes=2, within_seconds=60))
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 async def test_cancellation_ends_a_supervised_task_at_once() -> None:
-    """Cancelling is not a crash."""
+    """Cancellation is not handled as a crash."""
     async with asyncio.TaskGroup() as group:
         task = start_supervised(group, "forever", asyncio.Event().wait)
         await asyncio.sleep(5)
@@ -71,7 +70,7 @@ async def test_cancellation_ends_a_supervised_task_at_once() -> None:
 
 
 async def test_crash_in_one_task_leaves_its_siblings_alone() -> None:
-    """One bad child does not take the group down."""
+    """A crashing task does not cancel its task group."""
     other = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         bad = start_supervised(group, "bad", Crashing(10**6).run)

@@ -1,4 +1,4 @@
-"""Addresses and networks as the older fields take them."""
+"""IP addresses and networks, in the lenient form of older fields and the canonical form of newer ones."""
 
 from ipaddress import ip_address, ip_network
 
@@ -25,12 +25,11 @@ from pykubelet.kinds.addresses import canonical_ip_errors, domain_name_errors, e
     ],
 )
 def test_address_is_read_with_leading_zeros(text: str, address: str | None) -> None:
-    """Nothing else that is odd is taken."""
+    """Other deviations from the usual notation are rejected."""
     assert parse_address(text) == (None if address is None else ip_address(address))
 
 
-def test_network_is_that_of_any_address_in_it() -> None:
-    """Bits beyond the prefix do not matter."""
+def test_network_ignores_host_bits() -> None:
     assert parse_network("10.1.2.3/08") == ip_network("10.0.0.0/8")
     assert parse_network("fd00::1/64") == ip_network("fd00::/64")
     assert parse_network("10.0.0.0/33") is None
@@ -38,7 +37,7 @@ def test_network_is_that_of_any_address_in_it() -> None:
 
 @given(st.ip_addresses())
 def test_every_address_is_read_and_is_canonical_as_python_writes_it(address: object) -> None:
-    """Mapped ones apart, which newer fields do not take."""
+    """Except IPv4-mapped IPv6 addresses, which newer fields do not accept."""
     found = parse_address(str(address))
     assert found == address
     assert found is not None
@@ -55,13 +54,12 @@ def test_every_address_is_read_and_is_canonical_as_python_writes_it(address: obj
         ("FD00::1", ['must be in canonical form ("fd00::1")']),
     ],
 )
-def test_canonical_address_is_refused_when_it_could_be_written_otherwise(text: str, details: list[str]) -> None:
-    """One form for each address."""
+def test_non_canonical_address_is_rejected(text: str, details: list[str]) -> None:
     assert [error.detail for error in canonical_ip_errors(text, "ip")] == details
 
 
-def test_endpoint_address_is_refused_when_it_is_none() -> None:
-    """The text differs from that of other fields."""
+def test_invalid_endpoint_address_is_rejected() -> None:
+    """The messages differ from those of other fields."""
     assert [error.detail for error in endpoint_ip_errors("x", "ip")] == ["must be a valid IP address"]
     assert endpoint_ip_errors("224.0.0.5", "ip")[0].detail.startswith("may not be in the link-local multicast range")
 
@@ -70,5 +68,5 @@ def test_endpoint_address_is_refused_when_it_is_none() -> None:
     ("name", "bad_value"), [("", ""), ("A.b", "A.b"), (f"{'a' * 64}.b", "a" * 64), ("a.b", None), ("a.b.", None)]
 )
 def test_domain_name_has_two_labels_at_least(name: str, bad_value: str | None) -> None:
-    """The first bad label is the one that is shown."""
+    """The error shows the first bad label."""
     assert [error.bad_value for error in domain_name_errors(name, "fqdn")] == ([] if bad_value is None else [bad_value])

@@ -1,4 +1,4 @@
-"""How long ago something was, in few characters."""
+"""Ages of objects in kubectl's short form."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -41,7 +41,7 @@ _HOUR, _DAY = 3600, 86400
     ],
 )
 def test_duration_is_short(seconds: float, text: str) -> None:
-    """Two units while they are few, then one."""
+    """Few minutes, hours, days or years are shown with a second unit, more of them with one unit only."""
     assert human_duration(seconds) == text
 
 
@@ -58,13 +58,13 @@ def test_duration_is_short(seconds: float, text: str) -> None:
     ],
 )
 def test_age_is_counted_from_the_time_of_the_object(time: str | None, text: str) -> None:
-    """A time that nobody knows, that is none or that is yet to come says so."""
+    """Missing, malformed and future times have their own texts."""
     assert ages_at(_NOW)(time) == text
 
 
 @given(st.integers(0, 10**10), st.integers(0, 10**10))
 def test_longer_durations_never_read_as_shorter(one: int, other: int) -> None:
-    """What the text says, read back, keeps the order."""
+    """Parsing the texts back preserves the order of the durations."""
 
     def read(text: str) -> timedelta:
         units = {"s": 1, "m": 60, "h": _HOUR, "d": _DAY, "y": 365 * _DAY}

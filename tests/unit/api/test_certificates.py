@@ -1,4 +1,4 @@
-"""Requests for certificates: read, checked, and told apart from those that are not of a node."""
+"""Certificate signing requests: parsing, signature checks, and the rules for kubelet requests."""
 
 import ipaddress
 
@@ -59,7 +59,7 @@ def request(user: str, groups: tuple[str, ...], *names: x509.GeneralName) -> x50
     ],
 )
 def test_client_request_of_a_node(made: x509.CertificateSigningRequest, usages: tuple[str, ...], problem: str) -> None:
-    """One user, one group, no names, and nothing but being a client."""
+    """A kubelet client request has one user, one group, no SANs, and only usages for client authentication."""
     assert kubelet_client_problem(made, usages) == problem
 
 
@@ -81,20 +81,20 @@ def test_client_request_of_a_node(made: x509.CertificateSigningRequest, usages: 
     ],
 )
 def test_serving_request_of_a_node(made: x509.CertificateSigningRequest, usages: tuple[str, ...], problem: str) -> None:
-    """Its host names and addresses, and nothing but being a server."""
+    """A kubelet serving request has host names and addresses, and only usages for server authentication."""
     assert kubelet_serving_problem(made, usages) == problem
 
 
-def test_request_is_read_with_what_stands_before_it() -> None:
-    """As Go's reader does; who asks is the last of several names."""
+def test_request_is_parsed_with_text_before_its_pem_block() -> None:
+    """Go's PEM reader skips such text, too."""
     made = parse_request(b"a comment\n" + request_pem(client_template("n1"), a_key()))
     assert (common_name(made), organizations(made)) == (NODE, ["system:nodes"])
 
 
 def test_request_signed_with_another_key_is_refused() -> None:
-    """Whoever asks must have the key."""
+    """The signature proves possession of the private key."""
     der = bytearray(request(NODE, GROUPS).public_bytes(Encoding.DER))
-    # The group's last letter: what was signed is another text.
+    # Changes the last letter of the group, so that the signature does not match the content.
     der[der.index(b"system:nodes") + 11] ^= 1
     forged = x509.load_der_x509_csr(bytes(der)).public_bytes(Encoding.PEM)
     with pytest.raises(RequestError, match="the signature of the certificate request is not by its key"):
@@ -104,7 +104,7 @@ def test_request_signed_with_another_key_is_refused() -> None:
 @settings(max_examples=100)
 @given(st.binary(max_size=200), st.integers(0, 400), st.booleans())
 def test_any_text_is_a_request_or_refused(noise: bytes, place: int, whole: bool) -> None:
-    """Nothing but RequestError comes out of it."""
+    """Parsing arbitrary bytes raises nothing but RequestError."""
     pem = request_pem(client_template("n1"), a_key())
     text = noise if whole else pem[:place] + noise + pem[place + len(noise) :]
     try:

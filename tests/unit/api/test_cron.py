@@ -1,4 +1,4 @@
-"""The syntax of schedules and time zones."""
+"""The syntax of cron schedules and time zones."""
 
 import pytest
 from hypothesis import given
@@ -24,8 +24,8 @@ from pykubelet.api.times import is_time_zone, is_time_zone_syntax
         ",1, * * * *",
     ],
 )
-def test_schedule_is_taken_when_the_go_library_takes_it(schedule: str) -> None:
-    """Lists, ranges, steps, names, descriptors and zones."""
+def test_schedule_is_accepted_when_the_go_library_accepts_it(schedule: str) -> None:
+    """Lists, ranges, steps, names, descriptors and time zones."""
     assert schedule_problem(schedule) is None
 
 
@@ -57,21 +57,20 @@ def test_schedule_is_taken_when_the_go_library_takes_it(schedule: str) -> None:
         ("TZ=Mars/Base 0 0 * * *", "provided bad location Mars/Base: unknown time zone Mars/Base"),
     ],
 )
-def test_schedule_is_refused_in_the_words_of_the_go_library(schedule: str, problem: str) -> None:
-    """The first thing that is wrong is named."""
+def test_bad_schedule_is_rejected_with_the_message_of_the_go_library(schedule: str, problem: str) -> None:
+    """The message names the first fault."""
     assert schedule_problem(schedule) == problem
 
 
 @given(st.tuples(st.integers(0, 59), st.integers(0, 23), st.integers(1, 31), st.integers(1, 12), st.integers(0, 6)))
-def test_schedule_of_numbers_within_bounds_is_always_taken(numbers: tuple[int, ...]) -> None:
-    """Alone, in a list, and as the start of steps."""
+def test_schedule_of_numbers_within_bounds_is_always_accepted(numbers: tuple[int, ...]) -> None:
+    """As single numbers, in a list, and as the start of a step."""
     assert schedule_problem(" ".join(map(str, numbers))) is None
     assert schedule_problem(" ".join(f"{number},{number}/3" for number in numbers)) is None
 
 
 @given(st.text())
-def test_schedule_never_fails_on_any_text(text: str) -> None:
-    """It is taken, or there is a reason."""
+def test_any_text_is_a_schedule_or_has_a_reason(text: str) -> None:
     assert schedule_problem(text) != ""
 
 
@@ -90,5 +89,5 @@ def test_schedule_never_fails_on_any_text(text: str) -> None:
     ],
 )
 def test_time_zone_is_known_when_the_database_has_it(name: str, is_name: bool, is_known: bool) -> None:
-    """Names that could leave the database's folder are not even looked for."""
+    """A name that could lead out of the database's folder is rejected."""
     assert (is_time_zone_syntax(name), is_time_zone(name)) == (is_name, is_known)

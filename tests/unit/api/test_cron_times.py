@@ -1,4 +1,4 @@
-"""When schedules are due next."""
+"""Next due times of cron schedules."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -34,22 +34,22 @@ NEXT = [
     ("@weekly", "2026-01-01T00:00:00Z", "2026-01-04T00:00:00Z"),
     ("@every 90m", "2012-07-09T14:45:00.7Z", "2012-07-09T16:15:00Z"),
     ("@every 10ms", "2012-07-09T14:45:00Z", "2012-07-09T14:45:01Z"),
-    # The clock goes forward in New York: the hour that is left out is not due that day.
+    # Clocks go forward in New York: a time in the skipped hour is not due that day.
     ("TZ=America/New_York 30 2 11 Mar ?", "2012-03-11T00:00:00-05:00", "2013-03-11T02:30:00-04:00"),
     ("TZ=America/New_York 0 * * * ?", "2012-03-11T01:00:00-05:00", "2012-03-11T03:00:00-04:00"),
     ("TZ=America/New_York 0 2 * * ?", "2012-03-11T00:00:00-05:00", "2012-03-12T02:00:00-04:00"),
-    # It goes back: the hour that comes twice is due twice.
+    # Clocks go back: a time in the repeated hour is due twice.
     ("TZ=America/New_York 30 1 * * ?", "2012-11-04T01:30:00-04:00", "2012-11-04T01:30:00-05:00"),
     ("TZ=America/New_York 0 3 * * ?", "2012-11-04T01:30:00-05:00", "2012-11-04T03:00:00-05:00"),
-    # It goes forward at midnight.
+    # Clocks go forward at midnight.
     ("TZ=America/Sao_Paulo 0 9 10 * ?", "2018-10-17T05:00:00-04:00", "2018-11-10T06:00:00-05:00"),
     ("CRON_TZ=Asia/Kolkata 0 0 * * *", "2026-01-01T00:00:00Z", "2026-01-01T18:30:00Z"),
 ]
 
 
 @pytest.mark.parametrize(("schedule", "after", "expected"), NEXT)
-def test_schedule_is_due_when_the_go_library_says_so(schedule: str, after: str, expected: str | None) -> None:
-    """Over the ends of hours, days, months and years, and where the clock jumps."""
+def test_next_time_is_that_of_the_go_library(schedule: str, after: str, expected: str | None) -> None:
+    """Across ends of hours, days, months and years, and across daylight saving changes."""
     assert next_time(parse_schedule(schedule), at(after)) == (None if expected is None else at(expected))
 
 
@@ -60,7 +60,7 @@ ZONES = st.sampled_from(["UTC", "America/New_York", "Europe/Berlin", "Australia/
 @settings(max_examples=60)
 @given(text=FIELDS, zone=ZONES, minutes=st.integers(0, 3 * 366 * 1440), seconds=st.integers(0, 59))
 def test_next_time_is_the_first_one_that_matches(text: str, zone: str, minutes: int, seconds: int) -> None:
-    """Later than asked for, right in every field, and no other within the two hours before it."""
+    """The time is after the given one, matches every field, and no minute of the two hours before it matches."""
     schedule, place = parse_schedule(f"TZ={zone} {text}"), ZoneInfo(zone)
     after = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes, seconds=seconds)
     found = next_time(schedule, after)
@@ -82,8 +82,8 @@ def test_next_time_is_the_first_one_that_matches(text: str, zone: str, minutes: 
     assert not any(is_due(moment) for moment in earlier if moment > after)
 
 
-def test_schedule_without_a_zone_goes_by_the_machines() -> None:
-    """Whatever zone that is; a zone nobody knows is never due."""
+def test_schedule_without_a_zone_uses_the_local_zone() -> None:
+    """A schedule with an unknown zone is never due."""
     schedule = parse_schedule("0 0 * * *")
     east = timezone(timedelta(hours=2))
     assert next_time(schedule, at("2026-01-01T00:00:00Z"), east) == at("2026-01-01T22:00:00Z")
@@ -96,7 +96,7 @@ def test_schedule_without_a_zone_goes_by_the_machines() -> None:
 
 
 def test_time_zones_are_found_by_name() -> None:
-    """Nothing, or UTC, is UTC; what is no name finds nothing."""
+    """An empty name and UTC mean UTC; an unknown or malformed name yields None."""
     assert time_zone("") is time_zone("UTC") is UTC
     assert time_zone("Europe/Berlin") == ZoneInfo("Europe/Berlin")
     assert time_zone("Mars/Olympus") is time_zone("../etc") is None
@@ -106,11 +106,10 @@ def test_time_zones_are_found_by_name() -> None:
     ("text", "seconds"), [("1h30m", 5400), ("1.5s", 1), ("0", 1), ("-5m", 1), ("1500ms", 1), (".5h", 1800)]
 )
 def test_interval_has_whole_seconds(text: str, seconds: int) -> None:
-    """At least one."""
+    """@every is cut to whole seconds, with a minimum of one second."""
     assert parse_schedule(f"@every {text}") == IntervalSchedule(seconds)
 
 
 def test_interval_longer_than_go_can_count_is_refused() -> None:
-    """It would be no time of any calendar."""
     problem = 'failed to parse duration @every 9999999h: time: invalid duration "9999999h"'
     assert schedule_problem("@every 9999999h") == problem

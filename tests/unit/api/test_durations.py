@@ -1,4 +1,4 @@
-"""Durations as Go prints them."""
+"""Durations in the format of Go."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""API errors: the same class on both sides of the wire."""
+"""API errors have the same class on both sides of the wire."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from pykubelet.api import errors
 
 @pytest.mark.parametrize("kind", errors.CLASSES, ids=lambda kind: kind.reason)
 def test_error_survives_the_wire(kind: type[errors.ApiError]) -> None:
-    """A Status made from an error gives that error back."""
+    """An error converted to a Status and back is the same error."""
     sent = kind("no", details={"causes": [{"reason": "NamespaceTerminating"}]})
     got = errors.from_status(sent.to_status(), sent.code)
     assert type(got) is kind
@@ -29,16 +29,15 @@ def test_error_survives_the_wire(kind: type[errors.ApiError]) -> None:
     ],
 )
 @pytest.mark.parametrize("body", [None, "<html>", {}, {"reason": "Strange"}, {"details": "?"}])
-def test_code_decides_when_the_body_says_nothing(code: int, kind: type[errors.ApiError], body: object) -> None:
-    """A proxy's answer has no reason; the code is enough."""
+def test_status_code_decides_when_the_body_has_no_reason(code: int, kind: type[errors.ApiError], body: object) -> None:
+    """The answer of a proxy has no reason."""
     error = errors.from_status(body, code, retry_after_seconds=3)
     assert type(error) is kind
     assert error.retry_after_seconds == 3
     assert str(code) in error.message
 
 
-def test_only_what_may_work_later_asks_for_a_retry() -> None:
-    """Callers ask one question: again, or final?"""
+def test_only_transient_errors_are_retried() -> None:
     known: list[type[errors.ApiError]] = [*errors.CLASSES, errors.NotReached]
     retried = {kind.reason for kind in known if kind.retry}
     assert retried == {

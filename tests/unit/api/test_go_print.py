@@ -1,4 +1,4 @@
-"""JSON values as Go sees them."""
+"""JSON values compared and printed as Go does."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Selectors: laws that hold for all of them."""
+"""Label and field selectors: properties of all selectors, and upstream's syntax errors."""
 
 import re
 from collections.abc import Mapping
@@ -73,7 +73,6 @@ OBJECTS = st.builds(
 @laws
 @given(SELECTORS)
 def test_selector_is_read_back_from_its_string_form(selector: Selector) -> None:
-    """The string form says everything about a selector."""
     assert parse_selector(str(selector)) == selector
 
 
@@ -110,7 +109,7 @@ def test_selector_from_labels_matches_those_labels(labels: dict[str, str]) -> No
 
 
 def test_null_selects_nothing_and_an_empty_object_everything() -> None:
-    """The two look alike as text, but one matches no object and the other each."""
+    """Both have an empty string form."""
     assert selector_from_document(None) == NOTHING
     assert selector_from_document({}) == EVERYTHING
     assert (NOTHING.matches({}), NOTHING.empty(), str(NOTHING)) == (False, False, "")
@@ -144,7 +143,7 @@ def test_parse_selector_accepts_what_upstream_accepts(text: str, parsed: str) ->
         ("a\0b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
     ],
 )
-def test_parse_selector_complains_in_upstreams_words(text: str, message: str) -> None:
+def test_parse_selector_rejects_bad_text_with_the_message_of_upstream(text: str, message: str) -> None:
     with pytest.raises(SelectorError, match=f"^{re.escape(message)}$"):
         parse_selector(text)
 
@@ -174,7 +173,7 @@ def test_comparison_does_not_match_when_the_label_is_no_greater_number(labels: d
 @laws
 @given(st.text(alphabet="ab\\,=!é ", max_size=8))
 def test_field_value_survives_escaping(value: str) -> None:
-    """Any value can be put into a field selector and comes out again."""
+    """Any value can be escaped in a field selector and parsed back."""
     assert unescape_value(escape_value(value)) == value
     selector = parse_field_selector(f"f={escape_value(value)},g!=x")
     assert selector.matches({"f": value})
@@ -185,7 +184,7 @@ def test_field_value_survives_escaping(value: str) -> None:
 @laws
 @given(st.text(alphabet="ab\\,=! ", max_size=10), st.dictionaries(st.sampled_from("ab"), st.sampled_from(["", "a"])))
 def test_field_selector_is_read_back_from_its_string_form(text: str, fields: dict[str, str]) -> None:
-    """Any text is a selector or a SelectorError, and a selector's string form is the same selector."""
+    """Any text is a selector or a SelectorError; parsing a selector's string form yields the same selector."""
     try:
         selector = parse_field_selector(text)
     except SelectorError:
@@ -205,7 +204,7 @@ def test_field_selector_requires_no_value_when_it_only_excludes() -> None:
 
 @pytest.mark.parametrize("text", ["=" * 100_000, "a" * 200_000, "a in (" * 50_000, "(" * 100_000, " " * 200_000 + "="])
 def test_parsing_takes_linear_time_when_the_text_is_hostile(text: str) -> None:
-    """A long text that leads nowhere is refused at once; the time limit of the test is the check."""
+    """The time limit of the test is the check."""
     with pytest.raises(SelectorError):
         parse_selector(text)
     with pytest.raises(SelectorError):

@@ -1,4 +1,4 @@
-"""Manifests: documents, lists, and everything that is wrong with them."""
+"""Manifests: documents, lists, and validation errors with their places."""
 
 from typing import Any
 
@@ -41,7 +41,7 @@ spec:
 
 
 def test_every_document_is_an_item() -> None:
-    """Empty documents and comments are none."""
+    """Empty documents and comments are skipped."""
     manifest = read(f"---\n# nothing\n---\n{WEB}---\n---\nnull\n---\napiVersion: v1\nkind: ConfigMap\ndata: {{a: b}}\n")
     assert [(item.kind, item.api_version, item.index, item.line, item.origin) for item in manifest.items] == [
         ("Pod", "v1", 0, 5, "web.yaml"),
@@ -54,7 +54,7 @@ def test_every_document_is_an_item() -> None:
 
 
 def test_items_of_lists_are_items() -> None:
-    """Elements of a typed list may leave out what the list says; a list of anything may hold lists."""
+    """Elements of a typed list inherit its kind and version; a `List` may contain other lists."""
     manifest = read(
         "apiVersion: v1\nkind: PodList\nmetadata: {resourceVersion: '1'}\nitems:\n- metadata: {name: a}\n- metadata: {name: b}\n---\n"
         "apiVersion: v1\nkind: List\nitems:\n- apiVersion: example.com/v1\n  kind: Thing\n  spec: [1]\n"
@@ -71,18 +71,18 @@ def test_items_of_lists_are_items() -> None:
 
 @pytest.mark.parametrize("items", ["items: []", "items:", "items: null", "metadata: {}"])
 def test_empty_list_is_a_manifest_without_items(items: str) -> None:
-    """To name no pod is an order as well; an empty file is an accident."""
+    """An empty list asks for no objects, unlike an empty file."""
     assert read(f"apiVersion: v1\nkind: PodList\n{items}\n").items == ()
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# a comment\n", "---\n---\n", "null\n", "~", "   "])
 def test_text_without_an_object_is_an_error(text: str) -> None:
-    """An empty file must not look like an order to remove everything."""
+    """An empty file must not be read as a request to remove everything."""
     assert problems(text) == ["web.yaml: the manifest contains no object"]
 
 
-def test_kind_that_only_sounds_like_a_list_is_an_object() -> None:
-    """A custom resource may be called so."""
+def test_kind_that_ends_in_list_without_items_is_an_object() -> None:
+    """A custom resource may have such a kind."""
     (item,) = read("apiVersion: example.com/v1\nkind: AccessList\nspec: {items: 3}\n").items
     assert item.kind == "AccessList"
 
@@ -115,12 +115,11 @@ def test_kind_that_only_sounds_like_a_list_is_an_object() -> None:
     ],
 )  # fmt: skip
 def test_problem_has_file_line_column_and_field(old: str, new: str, expected: str) -> None:
-    """Enough to put the cursor on it."""
     assert f"web.yaml:{expected}" in problems(WEB.replace(old, new))
 
 
-def test_all_problems_of_all_documents_are_told() -> None:
-    """In the order of the text, also after a document that is not even YAML."""
+def test_all_problems_of_all_documents_are_reported() -> None:
+    """In the order of the text, also after a document that is not valid YAML."""
     text = "apiVersion: v1\nkind: Pod\nspek: {}\nSpec: {}\n---\na: b: c\n---\nkind: Pod\n"
     assert problems(text) == [
         'web.yaml:3:1: spek: unknown field (did you mean "spec"?)',
@@ -131,7 +130,7 @@ def test_all_problems_of_all_documents_are_told() -> None:
 
 
 def test_secret_is_neither_quoted_nor_shown() -> None:
-    """Not in a problem, not in a repr."""
+    """Secret values appear neither in problems nor in a repr."""
     secret = "apiVersion: v1\nkind: Secret\ndata: {a: hunter2}\nstringData: {b: 12345}\n"
     assert problems(secret) == [
         "web.yaml:3:11: data.a: expected base64 text, found text that is not",
@@ -141,18 +140,18 @@ def test_secret_is_neither_quoted_nor_shown() -> None:
 
 
 def test_problems_are_bounded() -> None:
-    """A megabyte of nonsense is told in a hundred lines."""
+    """However much is wrong, at most MAX_FINDINGS problems are reported."""
     assert len(problems("---\n{apiVersion: v1, kind: Pod, x: 1, y: 2, z: 3}\n" * 500)) == MAX_FINDINGS
     assert len(problems("apiVersion: v1\nkind: Pod\n" + "a: 1\n" * 500)) == MAX_FINDINGS
 
 
 def test_text_over_the_limit_is_refused() -> None:
-    """The caller says how much."""
+    """The caller sets the limit."""
     assert problems(WEB, max_bytes=100) == [f"web.yaml: the text has {len(WEB)} bytes, more than 100"]
 
 
 def test_json_with_several_objects_is_read() -> None:
-    """One after the other, as kubectl takes them; positions are those of the text."""
+    """JSON objects may follow one another, as for kubectl; positions are those in the text."""
     text = '{"apiVersion": "v1", "kind": "Pod"}\n\n{"apiVersion": "v1", "kind": "List",\n "items": [{"apiVersion": "v1", "kind": "Node"}]}'
     assert [(item.kind, item.line) for item in read(text).items] == [("Pod", 1), ("Node", 4)]
     assert problems('{"apiVersion": "v1", "kind": "Pod",\n "kind": "Pod"}') == [
@@ -171,12 +170,11 @@ def test_json_with_several_objects_is_read() -> None:
     ],
 )
 def test_path_is_written_like_kubernetes_writes_it(path: tuple[str | int, ...], text: str) -> None:
-    """Keys with dots or slashes stand in brackets."""
+    """Keys with dots or slashes are put in brackets."""
     assert path_text(path) == text
 
 
-def test_problem_without_a_place_has_none() -> None:
-    """The file's name is all there is."""
+def test_problem_without_a_place_shows_only_the_file() -> None:
     assert str(ManifestProblem("a.yaml", 0, 0, "", "gone")) == "a.yaml: gone"
     assert str(ManifestProblem("a.yaml", 1, 2, "spec", "bad")) == "a.yaml:1:2: spec: bad"
 
@@ -184,7 +182,7 @@ def test_problem_without_a_place_has_none() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.text("abc", min_size=1, max_size=3), st.text(max_size=10)), min_size=1, max_size=5))
 def test_any_number_of_documents_is_read_in_order(pairs: list[tuple[str, str]]) -> None:
-    """What goes in comes out, with the line at which it stands."""
+    """Each document keeps its content and its line number."""
     documents = [{"apiVersion": "v1", "kind": "ConfigMap", "data": {key: value}} for key, value in pairs]
     text = "---\n".join(to_yaml(document) for document in documents)
     manifest = read(text)
@@ -194,8 +192,8 @@ def test_any_number_of_documents_is_read_in_order(pairs: list[tuple[str, str]]) 
     assert all(lines[item.line - 1] == b"apiVersion: v1" for item in manifest.items)
 
 
-def test_documents_that_are_right_are_read_beside_those_that_are_wrong() -> None:
-    """For who goes on after a mistake; each keeps its place among all."""
+def test_read_each_returns_valid_documents_besides_problems() -> None:
+    """For callers that continue after an error; each item keeps its index among all documents."""
     broken = WEB.replace("image: nginx", "imagee: nginx")
     found = read_each(f"{WEB}---\n{broken}---\n{WEB}".encode(), origin="web.yaml")
     assert [(item.index, item.line) for item in found.items] == [(0, 2), (2, 28)]

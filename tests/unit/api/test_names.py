@@ -1,4 +1,4 @@
-"""The syntax of names, and the words in which a breach is told."""
+"""The syntax of names, and the texts of validation errors."""
 
 import ipaddress
 import re
@@ -101,14 +101,13 @@ def test_name_errors_use_the_words_of_kubernetes(errors: list[str], expected: li
 
 
 def test_regex_error_leaves_out_examples_when_there_are_none() -> None:
-    """Without examples only the expression is shown."""
     assert names.regex_error("wrong", "a+") == "wrong (regex used for validation is 'a+')"
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.one_of(st.ip_addresses().map(str), st.from_regex(r"[0-9a-f:.]{0,20}", fullmatch=True)))
 def test_ip_errors_accept_what_python_takes_for_an_address(text: str) -> None:
-    """Whatever Python reads as an address is one; what only we accept has a part with leading zeros."""
+    """Besides the addresses that Python parses, only those with leading zeros are accepted."""
     try:
         ipaddress.ip_address(text)
         strict = True
@@ -123,5 +122,5 @@ def test_ip_errors_accept_what_python_takes_for_an_address(text: str) -> None:
 def test_name_errors_take_linear_time_when_the_text_is_hostile(
     errors_of: Callable[[str], list[str]], text: str
 ) -> None:
-    """A long text that almost fits is refused at once; the time limit of the test is the check."""
+    """The time limit of the test is the check."""
     assert errors_of(text)

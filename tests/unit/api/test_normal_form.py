@@ -1,4 +1,4 @@
-"""Documents as the API server writes them back."""
+"""Normal form: documents as the API server would return them."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ _KINDS = sorted(name for name, known in definitions().items() if known.kind and 
 def test_document_comes_out_as_go_would_write_it(
     definition: str, given: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    """Without what says nothing, with what is always there, and in one way of writing."""
+    """Empty optional fields are dropped, required ones are added, and values have one spelling."""
     found = normal_form(given, definition)
     found.pop("metadata", None)
     assert found == expected
@@ -52,14 +52,14 @@ def test_document_comes_out_as_go_would_write_it(
 @pytest.mark.parametrize("definition", _KINDS)
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=5, deadline=None)
-def test_normal_form_is_final(definition: str, random: Any) -> None:
-    """What was written once is written the same ever after, for every kind there is."""
+def test_normal_form_is_idempotent(definition: str, random: Any) -> None:
+    """For random documents of every kind."""
     once = normal_form(any_document(random, definition), definition)
     assert normal_form(once, definition) == once
 
 
 def test_difference_shows_three_lines_around_each_change() -> None:
-    """As Go's encoder writes them, one blank for each level."""
+    """The JSON is formatted as Go's encoder does, indented by one blank."""
     old = {"A": 1, "B": {"C": "<x>"}, "D": 2, "E": 3}
     assert go_diff(old, {**old, "D": 5}) == (
         '@@ -3,6 +3,6 @@\n  "B": {\n   "C": "\\u003cx\\u003e"\n  },\n- "D": 2,\n+ "D": 5,\n  "E": 3\n }\n'
@@ -73,8 +73,8 @@ _RESOURCES = st.fixed_dictionaries({}, optional={"limits": _AMOUNTS, "requests":
 
 @given(st.lists(_RESOURCES, min_size=1, max_size=3))
 @settings(max_examples=100)
-def test_class_of_a_pod_follows_from_what_it_asks_for(resources: list[dict[str, Any]]) -> None:
-    """Nothing asked for is the last class, and only limits of both kinds everywhere make the first."""
+def test_qos_class_follows_from_the_resources_of_the_pod(resources: list[dict[str, Any]]) -> None:
+    """No requests or limits above zero is BestEffort; Guaranteed needs cpu and memory limits in every container."""
     quality = qos_class({"containers": [{"resources": each} for each in resources]})
     counted = [
         amount

@@ -1,4 +1,4 @@
-"""Resource quantities: laws that hold for all of them."""
+"""Resource quantities: properties of all quantities."""
 
 import contextlib
 from fractions import Fraction
@@ -39,14 +39,13 @@ def exact(quantity: Quantity) -> Fraction:
 
 
 def is_writable(quantity: Quantity) -> bool:
-    """Whether there is a suffix large enough: above a thousand exa there is none, as upstream."""
+    """Whether a suffix is large enough; as upstream, there is none above a thousand exa."""
     return quantity.format == Format.DECIMAL_EXPONENT or abs(exact(quantity)) < 10**21
 
 
 @laws
 @given(QUANTITIES)
 def test_canonical_form_is_idempotent(quantity: Quantity) -> None:
-    """Reading a canonical form and writing it again changes nothing."""
     if is_writable(quantity):
         assert str(parse_quantity(str(quantity))) == str(quantity)
 
@@ -54,7 +53,7 @@ def test_canonical_form_is_idempotent(quantity: Quantity) -> None:
 @laws
 @given(QUANTITIES)
 def test_canonical_form_keeps_the_number(quantity: Quantity) -> None:
-    """The canonical form stands for the same number, also where the given text is not at hand."""
+    """Also when the quantity was computed, not parsed from text."""
     computed = Quantity(quantity.unscaled, quantity.scale, quantity.format)
     if is_writable(quantity):
         assert parse_quantity(str(computed)) == quantity
@@ -64,7 +63,6 @@ def test_canonical_form_keeps_the_number(quantity: Quantity) -> None:
 @laws
 @given(QUANTITIES, QUANTITIES)
 def test_add_and_sub_are_exact_and_inverse(a: Quantity, b: Quantity) -> None:
-    """Sums are exact, and taking away what was added gives the number back."""
     assert exact(add(a, b)) == exact(a) + exact(b)
     assert exact(sub(a, b)) == exact(a) - exact(b)
     assert sub(add(a, b), b) == a
@@ -74,7 +72,7 @@ def test_add_and_sub_are_exact_and_inverse(a: Quantity, b: Quantity) -> None:
 @laws
 @given(QUANTITIES, QUANTITIES, QUANTITIES)
 def test_order_is_total_and_that_of_the_numbers(a: Quantity, b: Quantity, c: Quantity) -> None:
-    """Any two quantities compare, as their numbers do, and equal ones have one hash."""
+    """Any two quantities compare as their numbers do, and equal quantities have equal hashes."""
     assert cmp(a, b) == (exact(a) > exact(b)) - (exact(a) < exact(b)) == -cmp(b, a)
     by_cmp = (cmp(a, b) < 0, cmp(a, b) <= 0, cmp(a, b) == 0, cmp(a, b) > 0, cmp(a, b) >= 0)
     assert (a < b, a <= b, a == b, a > b, a >= b) == by_cmp
@@ -86,7 +84,7 @@ def test_order_is_total_and_that_of_the_numbers(a: Quantity, b: Quantity, c: Qua
 @laws
 @given(QUANTITIES)
 def test_values_are_rounded_away_from_zero_and_held_in_64_bits(quantity: Quantity) -> None:
-    """Whole and milli values are the next integer outwards, or the last one there is."""
+    """value() and milli_value() round away from zero and saturate at the limits of 64 bits."""
     for got, number in ((quantity.value(), exact(quantity)), (quantity.milli_value(), exact(quantity) * 1000)):
         outwards = -(-number // 1) if number > 0 else number // 1
         assert got == max(MIN_INT64, min(MAX_INT64, outwards))
@@ -95,7 +93,6 @@ def test_values_are_rounded_away_from_zero_and_held_in_64_bits(quantity: Quantit
 @laws
 @given(st.text(alphabet="0123456789.+-eEinumkKMGTP x", max_size=12))
 def test_parse_quantity_gives_a_quantity_or_a_quantity_error(text: str) -> None:
-    """No text does anything else."""
     with contextlib.suppress(QuantityError):
         assert str(parse_quantity(text))
 
@@ -125,7 +122,7 @@ def test_parse_quantity_refuses_numbers_it_cannot_hold(text: str) -> None:
 
 @pytest.mark.parametrize("far", ["1e2000000000", "-1e2000000000"])
 def test_arithmetic_stays_cheap_when_exponents_are_far_apart(far: str) -> None:
-    """A hostile exponent costs neither time nor memory: the larger number is the sum."""
+    """A hostile exponent costs neither time nor memory: the sum is the larger number."""
     huge, small = parse_quantity(far), parse_quantity("1500Ki")
     assert add(huge, small) == add(small, huge) == huge
     assert cmp(huge, small) == huge.sign()
@@ -134,7 +131,7 @@ def test_arithmetic_stays_cheap_when_exponents_are_far_apart(far: str) -> None:
 
 
 def test_sum_with_a_null_is_written_as_the_other() -> None:
-    """A null is zero without a format of its own."""
+    """Null is zero without a format of its own."""
     null = quantity_from_json("null")
     assert (str(null), null.format, str(add(null, parse_quantity("2Ki")))) == ("0", Format.NONE, "2Ki")
     assert str(Quantity(5, 3)) == "5e3"
@@ -144,7 +141,7 @@ def test_sum_with_a_null_is_written_as_the_other() -> None:
 @laws
 @given(st.one_of(st.integers(-(2**65), 2**65).map(str), st.text(alphabet="+-0123456789 _", max_size=25)))
 def test_parse_int64_reads_what_go_reads(text: str) -> None:
-    """Sign and digits within 64 bits, and nothing else that Python would take for an integer."""
+    """A sign and digits within 64 bits; other forms that Python's int() accepts are rejected."""
     plain = text.lstrip("+-")
     valid = plain.isdigit() and len(text) - len(plain) <= 1
     expected = int(text) if valid and MIN_INT64 <= int(text) <= MAX_INT64 else None

@@ -1,4 +1,4 @@
-"""The annotation that says when a pod was first seen."""
+"""The annotation that records when a pod was first seen."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -12,7 +12,7 @@ zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(mi
 
 @given(st.datetimes(timezones=zones), st.integers(0, 999))
 def test_seen_time_round_trips(at: datetime, nanoseconds: int) -> None:
-    """Nothing is lost, and there are always nine digits."""
+    """Nothing is lost, and the fraction always has nine digits."""
     text = format_seen_time(at, nanoseconds)
     assert parse_seen_time(text) == (at, nanoseconds)
     assert format_seen_time(*parse_seen_time(text)) == text
@@ -20,12 +20,12 @@ def test_seen_time_round_trips(at: datetime, nanoseconds: int) -> None:
 
 
 @given(st.text(max_size=40))
-def test_text_that_is_no_time_gives_the_zero_time(text: str) -> None:
-    """And never an error."""
+def test_malformed_time_gives_the_zero_time(text: str) -> None:
+    """It never raises an error."""
     at, nanoseconds = parse_seen_time(text)
     assert (at, nanoseconds) == (ZERO_TIME, 0) or text[:4].isdigit()
 
 
 def test_digits_beyond_nanoseconds_are_cut() -> None:
-    """As Go does; a comma is a point, and an hour may have one digit."""
+    """Like Go, the parser also accepts a comma as the decimal point and a one-digit hour."""
     assert parse_seen_time("2026-01-02T3:04:05,1234567899Z") == (datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=UTC), 789)

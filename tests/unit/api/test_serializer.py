@@ -1,4 +1,4 @@
-"""Structs and their wire form: every published name, nothing lost, Go's way of writing."""
+"""Structs and their wire form: published names, lossless round trips, Go's rules for empty values."""
 
 import importlib
 import json
@@ -45,7 +45,7 @@ SAMPLES: dict[str, Any] = {
 
 
 def filled(spec: dict[str, Any]) -> Any:
-    """A value of this shape with every field set."""
+    """Returns a value of this schema with every field set."""
     match spec["type"]:
         case "ref":
             return {name: filled(inner) for name, inner in SCHEMA[spec["ref"]]["fields"].items()}
@@ -59,20 +59,20 @@ def filled(spec: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("name", sorted(STRUCTS))
 def test_wire_names_are_exactly_the_published_ones(name: str) -> None:
-    """hostIP, podIPs, hostPID: a plain camel rule would lose them."""
+    """A plain camel case rule would get hostIP, podIPs and hostPID wrong."""
     assert {field.encode_name for field in msgspec.structs.fields(STRUCTS[name])} == set(SCHEMA[name]["fields"])
 
 
 @pytest.mark.parametrize("name", sorted(name for name in STRUCTS if "kind" in SCHEMA[name]))
 def test_nothing_is_lost_when_a_kind_with_every_field_set_is_decoded(name: str) -> None:
-    """Decode and encode give back every field that Kubernetes publishes."""
+    """Decoding and encoding keeps every published field."""
     document = filled({"type": "ref", "ref": name})
     struct = serializer.decode(serializer.encode(document), STRUCTS[name])
     assert serializer.to_document(struct) == document
 
 
 def test_empty_values_are_written_as_go_writes_them() -> None:
-    """Required fields, value structs and value times are written even when empty; pointers are not."""
+    """Required fields, value structs and value times are written even when empty; pointers are omitted."""
     assert serializer.to_document(ContainerStatus(name="c")) == {
         "name": "c",
         "image": "",
@@ -91,20 +91,20 @@ def test_empty_values_are_written_as_go_writes_them() -> None:
 
 
 def test_null_counts_as_absent() -> None:
-    """Go writes null for empty lists it does not omit."""
+    """Go writes null for empty lists that it does not omit."""
     text = b'{"metadata":{"name":"a","creationTimestamp":null},"spec":{"containers":null}}'
     assert serializer.decode(text, Pod) == Pod(metadata=ObjectMeta(name="a"))
 
 
 @pytest.mark.parametrize("text", [b"{", b"[1]", b'{"spec":{"containers":7}}', b"\xff", b"[" * 100_000])
-def test_what_does_not_fit_is_one_kind_of_error(text: bytes) -> None:
-    """Broken text, wrong types and absurd nesting all end as DecodeError."""
+def test_undecodable_text_raises_decode_error(text: bytes) -> None:
+    """Malformed text, wrong types and excessive nesting all raise DecodeError."""
     with pytest.raises(serializer.DecodeError):
         serializer.decode(text, Pod)
 
 
 def test_secrets_do_not_show_in_a_repr() -> None:
-    """Neither the data nor an annotation that repeats it; a config map is no secret."""
+    """Neither data nor annotations of a Secret; a ConfigMap shows its data."""
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "hunter2"}
     secret = Secret(metadata=ObjectMeta(name="s", namespace="n", annotations=annotations), data={"k": b"hunter2"})
     assert "hunter2" not in repr(secret)

@@ -1,4 +1,4 @@
-"""Documents against the fields of their kind."""
+"""Strict validation of documents against the fields of their kind."""
 
 import json
 from typing import Any
@@ -55,7 +55,7 @@ def messages(document: dict[str, Any], definition: str = "core.v1.Pod") -> list[
     ],
 )
 def test_finding_names_field_and_fault(fields: dict[str, Any], step: str, message: str) -> None:
-    """What was expected, what was found, and the nearest known name."""
+    """The message has the expected type, the value found, or the nearest known field."""
     assert messages(container(**fields)) == [(f"spec/containers/0/{step}", message)]
 
 
@@ -68,7 +68,7 @@ def test_finding_names_field_and_fault(fields: dict[str, Any], step: str, messag
     ],
 )
 def test_wrong_quantity_is_found(fields: dict[str, Any], path: str) -> None:
-    """The message carries Kubernetes' own words."""
+    """The message includes Kubernetes' own text."""
     ((where, message),) = messages(container(resources=fields))
     assert where == f"spec/containers/0/resources/{path}"
     assert message.startswith('expected a quantity, found the string "')
@@ -77,14 +77,13 @@ def test_wrong_quantity_is_found(fields: dict[str, Any], path: str) -> None:
 
 @pytest.mark.parametrize("time", ["yesterday", "2026-01-02", "2026-13-02T00:00:00Z", "", 5])
 def test_wrong_time_is_found(time: object) -> None:
-    """A time is RFC 3339 text."""
     ((where, message),) = messages({"metadata": {"creationTimestamp": time}})
     assert where == "metadata/creationTimestamp"
     assert message.startswith("expected an RFC 3339 time, found the ")
 
 
 def test_right_document_has_no_findings() -> None:
-    """Null counts as absent, managed fields are known, and types with two forms take both."""
+    """Null counts as absent, managed fields are known, and int-or-string fields accept both."""
     document = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -106,7 +105,7 @@ def test_right_document_has_no_findings() -> None:
     assert from_document(document, Pod).spec is not None
 
 
-def test_forms_that_go_takes_become_those_of_structs() -> None:
+def test_values_that_go_accepts_are_normalized_for_structs() -> None:
     """Numbers for quantities, nulls in lists and maps, line breaks in base64."""
     document = {
         "metadata": {"labels": {"app": None}, "ownerReferences": [None]},
@@ -132,26 +131,26 @@ def test_forms_that_go_takes_become_those_of_structs() -> None:
 
 @pytest.mark.parametrize("value", ["hunter2!", "abc", 12345, True, 1.5, "a==="])
 def test_secret_value_is_never_quoted(value: object) -> None:
-    """The finding names the key, not what somebody typed there."""
+    """A finding names the key, never the value."""
     findings = check_object({"data": {"a": value}, "stringData": {"b": 12345}}, "core.v1.Secret", secret=True)
     assert [finding.path for finding in findings] == [("data", "a"), ("stringData", "b")]
     assert not any(str(secret) in str(findings) for secret in ("hunter2", "abc", "12345", "1.5", "a==="))
 
 
 def test_findings_are_bounded() -> None:
-    """A large text of nonsense costs no more than a small one."""
+    """However many fields are unknown, at most MAX_FINDINGS findings are returned."""
     assert len(check_object({f"field{n}": 1 for n in range(10_000)}, "core.v1.Pod")) == MAX_FINDINGS
 
 
 def test_null_in_a_map_of_lists_is_an_empty_list() -> None:
-    """As Go leaves it."""
+    """Go decodes it the same way."""
     document = {"spec": {"extra": {"a": None, "b": ["c"]}}}
     assert messages(document, "authorization.v1.SubjectAccessReview") == []
     assert document == {"spec": {"extra": {"a": [], "b": ["c"]}}}
 
 
 def test_metadata_of_custom_resource_is_checked() -> None:
-    """The rest of it is its own business."""
+    """The other fields of a custom resource are not checked."""
     assert check_metadata({"spec": 3, "metadata": {"name": "a"}}, "meta.v1.ObjectMeta") == []
     assert check_metadata({}, "meta.v1.ObjectMeta") == []
     (finding,) = check_metadata({"metadata": {"label": {}}}, "meta.v1.ObjectMeta")
@@ -174,8 +173,8 @@ def test_metadata_of_custom_resource_is_checked() -> None:
         ("example.com/v1", "Pod", None),
     ],
 )
-def test_wrong_kind_is_told_from_custom_resource(api_version: str, kind: str, mistake: str | None) -> None:
-    """Kubernetes' own groups are known; any other domain is somebody else's."""
+def test_wrong_kind_is_distinguished_from_a_custom_resource(api_version: str, kind: str, mistake: str | None) -> None:
+    """An unknown kind in one of Kubernetes' own groups is an error; other domains are custom resources."""
     assert definition_of(api_version, kind) is None
     assert unknown_kind_reason(api_version, kind) == mistake
 
@@ -194,7 +193,6 @@ def test_wrong_kind_is_told_from_custom_resource(api_version: str, kind: str, mi
     ],
 )
 def test_known_kind_has_a_definition(api_version: str, kind: str, definition: str) -> None:
-    """Its fields are checked like those of any other."""
     assert definition_of(api_version, kind) == definition
 
 
@@ -207,8 +205,7 @@ def test_known_kind_has_a_definition(api_version: str, kind: str, definition: st
         pytest.param({"securityContext": {"supplementalGroups": [2**63]}}, "spec/securityContext/supplementalGroups/0", id="list"),
     ],
 )  # fmt: skip
-def test_integer_is_found_when_go_cannot_hold_it(spec: dict[str, Any], path: str) -> None:
-    """Each field has the width of its Go type."""
+def test_integer_beyond_the_width_of_its_go_type_is_an_error(spec: dict[str, Any], path: str) -> None:
     ((where, message),) = messages({"spec": spec})
     assert (where, message.startswith("expected an integer, found the number ")) == (path, True)
 
@@ -222,7 +219,6 @@ def test_integer_is_found_when_go_cannot_hold_it(spec: dict[str, Any], path: str
     ],
 )
 def test_integer_is_fine_up_to_its_width(spec: dict[str, Any]) -> None:
-    """The largest and the smallest that fit."""
     assert messages({"spec": spec}) == []
 
 
@@ -239,7 +235,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def values(name: str, field: Field, depth: int) -> st.SearchStrategy[Any]:
-    """Documents that fit the field of that name, as far down as `depth`."""
+    """Generates values that fit the named field, down to the given depth."""
     if field.type == "integer" and name not in WIDE_INTEGERS:
         return st.integers(-(2**31), 2**31 - 1)
     if field.items is None:
@@ -262,7 +258,7 @@ def objects(definition: str, depth: int = 4) -> st.SearchStrategy[dict[str, Any]
 @laws
 @given(objects("core.v1.PodSpec"))
 def test_document_that_fits_has_no_findings_and_is_a_struct(spec: dict[str, Any]) -> None:
-    """Whatever passes can be decoded, and passes again."""
+    """A document that passes can be decoded, and passes a second check."""
     document = {"spec": spec}
     assert messages(document) == []
     assert messages(document) == []
@@ -279,7 +275,7 @@ JSON = st.recursive(
 @laws
 @given(st.sampled_from(sorted(definitions())), st.data())
 def test_any_document_is_checked_without_a_crash(definition: str, data: st.DataObject) -> None:
-    """Findings lead to things that are in the document."""
+    """The path of each finding exists in the document."""
     names = st.sampled_from(sorted(definitions()[definition].fields) or [""])
     document = data.draw(st.dictionaries(names | st.text(max_size=5), JSON, max_size=5))
     before = json.loads(json.dumps(document))

@@ -1,4 +1,4 @@
-"""Discovery: what the server says it serves."""
+"""Discovery: the documents that list what the server serves."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ STEPS = {step["id"]: step for step in RECORDED["steps"]}
     [("v1", "", "v1"), ("apps", "apps", "v1"), ("batch", "batch", "v1"), ("coord", "coordination.k8s.io", "v1")],
 )
 def test_resource_list_is_the_recorded_one_where_both_serve_a_resource(step: str, group: str, version: str) -> None:
-    """Every resource the real server names is named here with the same words."""
+    """Every recorded resource has the same entry here."""
     ours: Any = api_resource_list(BUILT_IN_KINDS, group, version)
     recorded = STEPS[step]["expect"]["body"]
     assert {key: value for key, value in ours.items() if key != "resources"} == {
@@ -47,7 +47,7 @@ def test_groups_name_their_versions_and_the_core_group_is_not_among_them() -> No
     assert api_resource_list(BUILT_IN_KINDS, "apps", "v9") is None
 
 
-def test_aggregated_discovery_says_the_same_as_the_single_documents() -> None:
+def test_aggregated_discovery_matches_the_single_documents() -> None:
     """The one-document form holds every resource and verb of the others."""
     for legacy in (True, False):
         for group in aggregated(BUILT_IN_KINDS, legacy=legacy)["items"]:
@@ -63,7 +63,7 @@ def test_aggregated_discovery_says_the_same_as_the_single_documents() -> None:
 
 
 def test_versions_are_preferred_as_kubernetes_prefers_them() -> None:
-    """Stable before beta before alpha, higher before lower, the rest by name."""
+    """Stable versions come before beta and alpha, higher before lower, the rest by name."""
     names = ["v1alpha1", "foo1", "v10", "v1beta1", "v2", "v1", "v11beta2", "v3beta1", "v12alpha1", "v11alpha2", "foo10"]
     assert sorted(names, key=version_rank) == [
         "v10",
@@ -81,6 +81,6 @@ def test_versions_are_preferred_as_kubernetes_prefers_them() -> None:
 
 
 def test_hashes_and_tags_tell_forms_apart() -> None:
-    """The recorded hash of a config map; a tag changes with its document."""
+    """The hash is the recorded one of a ConfigMap; an ETag changes with its document."""
     assert storage_version_hash("", "v1", "ConfigMap") == "qFsyl6wFWjQ="
     assert etag_of({"a": 1}) == etag_of({"a": 1}) != etag_of({"a": 2})

@@ -27,14 +27,14 @@ BROKEN: dict[str, Check] = {**CHECKS, "etcd": lambda: "disk full"}
     ],
 )
 def test_page_says_ok_when_every_check_passes(path: str, query: str, text: str) -> None:
-    """Short, verbose, single and with exclusions."""
+    """The pages are short, verbose, of one check, and with exclusions."""
     found = health_page(path, query, CHECKS)
     assert found is not None
     assert (found.code, found.text, dict(found.failed)) == (200, text, {})
 
 
 def test_page_names_the_failed_check_and_keeps_the_reason_for_the_log() -> None:
-    """The page is public; the reason is not."""
+    """Only the page of a single check shows the reason."""
     found = health_page("/readyz", "", BROKEN)
     assert found is not None
     assert found.text == "[+]ping ok\n[-]etcd failed: reason withheld\n[+]log ok\nreadyz check failed\n"
@@ -49,14 +49,14 @@ def test_page_names_the_failed_check_and_keeps_the_reason_for_the_log() -> None:
 
 @pytest.mark.parametrize("path", ["/", "/health", "/healthz/", "/healthz/nope", "/livez/ping/x", "/api"])
 def test_page_is_none_elsewhere(path: str) -> None:
-    """Not every path is a health page."""
+    """Other paths are not health pages."""
     assert health_page(path, "", CHECKS) is None
 
 
 @given(st.sets(st.sampled_from(["ping", "etcd", "log"])), st.sets(st.sampled_from(["ping", "etcd", "log", "x"])))
 @settings(max_examples=50)
 def test_page_fails_exactly_if_a_check_that_is_not_excluded_fails(failing: set[str], excluded: set[str]) -> None:
-    """For every combination."""
+    """This holds for every combination."""
     checks: dict[str, Check] = {name: (lambda: "bad") if name in failing else (lambda: "") for name in CHECKS}
     found = health_page("/livez", "&".join(f"exclude={name}" for name in excluded), checks)
     assert found is not None

@@ -1,4 +1,4 @@
-"""The client without HTTP keeps what every client promises, on the real verbs and the real store."""
+"""The client without HTTP passes the contract of all clients, on the real handlers and the real store."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,14 +12,14 @@ from pykubelet.testing.local_api import LocalApi, local_api
 
 
 class _Behind:
-    """What the suite does behind the client's back."""
+    """What the contract suite does to the server without the client."""
 
     def __init__(self, api: LocalApi) -> None:
         self.client = api.client
         self._store = api.store
 
     def bookmark(self) -> None:
-        """Bookmarks come by themselves, soon."""
+        """Does nothing: the server sends a bookmark every second here."""
 
     def compact(self) -> None:
         self._store._history.trim(float("inf"))

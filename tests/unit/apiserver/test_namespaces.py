@@ -1,4 +1,4 @@
-"""Namespaces: those of the first moment, what may be created in which, and how they end."""
+"""Namespaces: the initial ones, what may be created in them, and how they are deleted."""
 
 import asyncio
 from contextlib import suppress
@@ -41,15 +41,15 @@ async def test_first_namespaces_are_there_and_stay(asker: Asker, tmp_path: Path)
 
 
 async def test_empty_namespace_ends_soon(asker: Asker) -> None:
-    """Its deletion is answered with the namespace, which is Terminating."""
+    """The deletion returns the namespace in phase Terminating."""
     await asker.ask("POST", NAMESPACES, {"metadata": {"name": "x"}})
     ending = await asker.ask("DELETE", f"{NAMESPACES}/x")
     assert ending["status"] == {"phase": "Terminating"}
     await gone(asker, f"{NAMESPACES}/x")
 
 
-async def test_namespace_takes_its_content_with_it(asker: Asker) -> None:
-    """Of every kind; pods on a node wait for it, objects with finalizers for those, and conditions say so."""
+async def test_namespace_deletion_deletes_its_content(asker: Asker) -> None:
+    """Pods wait for their node and objects for their finalizers, and conditions report both."""
     await asker.ask("POST", NAMESPACES, {"metadata": {"name": "x"}})
     maps, pods = f"{NAMESPACES}/x/configmaps", f"{NAMESPACES}/x/pods"
     for name in ("a", "b"):
@@ -74,8 +74,8 @@ async def test_namespace_takes_its_content_with_it(asker: Asker) -> None:
     assert (await asker.ask("GET", "/api/v1/configmaps"))["items"] == []
 
 
-async def test_nothing_is_created_where_nothing_will_stay(asker: Asker) -> None:
-    """A missing namespace is not found; one that ends is closed, but its objects can still be changed."""
+async def test_create_in_a_missing_or_terminating_namespace_is_refused(asker: Asker) -> None:
+    """Objects in a terminating namespace can still be changed."""
     await asker.ask("POST", NAMESPACES, {"metadata": {"name": "x"}})
     maps = f"{NAMESPACES}/x/configmaps"
     await asker.ask("POST", maps, config_map("a", finalizers=[HOLD]))
@@ -89,7 +89,7 @@ async def test_nothing_is_created_where_nothing_will_stay(asker: Asker) -> None:
 
 
 async def test_namespace_with_another_finalizer_outlives_its_content(asker: Asker) -> None:
-    """Whoever put it there takes it away: one of the spec through finalize, one of the metadata by any update."""
+    """A finalizer of the spec is removed through finalize, one of the metadata by any update."""
     finalizers = {"spec": {"finalizers": ["kubernetes", HOLD]}}
     await asker.ask("POST", NAMESPACES, {"metadata": {"name": "x", "finalizers": [HOLD]}, **finalizers})
     await asker.ask("DELETE", f"{NAMESPACES}/x")
@@ -104,7 +104,7 @@ async def test_namespace_with_another_finalizer_outlives_its_content(asker: Aske
 
 
 async def test_end_of_a_namespace_goes_on_after_a_restart(tmp_path: Path) -> None:
-    """Whatever was under way when the server stopped."""
+    """The server stops while an object still has a finalizer."""
     async with local_api(tmp_path) as api:
         asker = Asker(api)
         await asker.ask("POST", NAMESPACES, {"metadata": {"name": "x"}})

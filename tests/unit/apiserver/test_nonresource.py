@@ -1,4 +1,4 @@
-"""What is served that is no resource."""
+"""Paths that are not resources: discovery, health, metrics, version and OpenAPI."""
 
 import json
 
@@ -46,14 +46,14 @@ async def body_at(target: str, **headers: str) -> object:
     ],
 )
 async def test_pages_have_discovery(target: str, kind: str) -> None:
-    """From the roots down to a version."""
+    """They reach from the roots down to a version."""
     document = await body_at(target)
     assert isinstance(document, dict)
     assert document["kind"] == kind
 
 
-async def test_pages_tell_the_address_the_version_and_the_paths() -> None:
-    """What a client needs before anything else."""
+async def test_pages_have_the_address_the_version_and_the_paths() -> None:
+    """A client needs these before it sends other requests."""
     document = await body_at("/api")
     assert isinstance(document, dict)
     assert document["serverAddressByClientCIDRs"][0]["serverAddress"] == "192.0.2.7:6443"
@@ -66,8 +66,8 @@ async def test_pages_tell_the_address_the_version_and_the_paths() -> None:
     assert {"/api", "/apis/apps/v1", "/readyz/etcd", "/version", "/openid/v1/jwks"} <= set(index["paths"])
 
 
-async def test_aggregated_discovery_is_sent_once_to_a_client_that_remembers_it() -> None:
-    """The tag of the first answer saves the second."""
+async def test_aggregated_discovery_is_not_sent_again_for_a_known_etag() -> None:
+    """A request with the ETag of the first response gets 304."""
     pages = make_pages()
     first = await pages.answer(visit("/apis", accept=AGGREGATED))
     assert first is not None
@@ -79,7 +79,7 @@ async def test_aggregated_discovery_is_sent_once_to_a_client_that_remembers_it()
 
 
 async def test_discovery_follows_the_kinds() -> None:
-    """A kind that is served no longer is gone from what was made before."""
+    """A removed kind is no longer in a page that was served before."""
     registry = ServedKinds(BUILT_IN_KINDS)
     pages = NonResourceHandler(kinds=registry, address="", checks={}, metrics_page=bytes, more={})
     before = await pages.answer(visit("/apis/apps/v1"))
@@ -92,7 +92,7 @@ async def test_discovery_follows_the_kinds() -> None:
 
 
 async def test_open_pages_take_any_method_and_others_only_reading() -> None:
-    """Health and metrics on the one hand, discovery on the other."""
+    """Health accepts any method, discovery and version only reads."""
     pages = make_pages()
     health = await pages.answer(visit("/readyz", "POST"))
     assert health is not None
@@ -109,7 +109,7 @@ async def test_open_pages_take_any_method_and_others_only_reading() -> None:
     "target", ["/nope", "/apis/nope", "/apis/apps/v9", "/api/v2", "/openapi", "/openapi/v3/x", "//"]
 )
 async def test_pages_are_none_where_there_is_nothing(target: str) -> None:
-    """The caller decides in which words."""
+    """The caller decides on the response."""
     assert await make_pages().answer(visit(target)) is None
 
 
@@ -117,12 +117,12 @@ async def test_pages_are_none_where_there_is_nothing(target: str) -> None:
     ("path", "known"), [("/api/v2", True), ("/apis/apps/v9/x", True), ("/apis/nope/v1", False), ("/x", False)]
 )
 def test_known_groups_are_those_built_in(*, path: str, known: bool) -> None:
-    """Below them a Status says what is missing."""
+    """Below them a Status describes what is missing."""
     assert make_pages().is_of_known_group(path) is known
 
 
 async def test_discovery_has_the_form_the_client_takes() -> None:
-    """YAML, indented for a person, or nothing."""
+    """It is YAML, indented JSON for curl, or Not Acceptable."""
     pages = make_pages()
     yaml = await pages.answer(visit("/api", accept="application/yaml"))
     assert yaml is not None
@@ -135,7 +135,7 @@ async def test_discovery_has_the_form_the_client_takes() -> None:
 
 
 async def test_openapi_is_served_with_a_tag() -> None:
-    """Version 3: the index and a group."""
+    """A request with the ETag gets 304."""
     pages = make_pages()
     index = await pages.answer(visit("/openapi/v3"))
     assert index is not None

@@ -1,4 +1,4 @@
-"""Folders with secrets: ours alone, or not used."""
+"""Folders that hold secrets must belong to us alone."""
 
 from pathlib import Path
 
@@ -23,14 +23,14 @@ from pykubelet.app.settings import CannotStart
     ],
 )
 def test_folder_is_trusted_if_nobody_else_has_a_hand_in_it(mode: int, owner: int, me: int, words: str) -> None:
-    """Its owner is whoever runs here, or root; a sticky bit does not help, for others can add to it."""
+    """The owner must be the current user or root. A sticky bit does not help: others could still add files."""
     problem = folder_problem(mode, owner, me=me)
     assert bool(problem) == bool(words)
     assert words in problem
 
 
 def test_folder_is_made_or_refused(tmp_path: Path) -> None:
-    """With all above it; one that was there is left as it is."""
+    """Missing parents are created; a folder that others can write to, or a path below a file, is refused."""
     new = tmp_path / "a/b"
     make_private_folder(new, 0o700)
     assert new.stat().st_mode & 0o777 == 0o700

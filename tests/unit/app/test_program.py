@@ -1,4 +1,4 @@
-"""Parts of a program that run as long as it lasts."""
+"""Running the long-lived parts of a program, and its process-wide settings."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ from pykubelet.app.program import raise_file_limit, tune_garbage_collection
 
 
 async def test_parts_run_as_long_as_the_context() -> None:
-    """They are started together, say when they are ready, and are cancelled at the end."""
+    """All parts run until the context ends and are then cancelled."""
     ready, ended = asyncio.Event(), asyncio.Event()
 
     async def part(is_ready: asyncio.Event) -> None:
@@ -29,7 +29,7 @@ async def test_parts_run_as_long_as_the_context() -> None:
 
 
 async def test_failure_of_the_program_comes_out_as_it_is() -> None:
-    """Not wrapped in a group, so that whoever catches it knows it."""
+    """It is not wrapped in an ExceptionGroup, so callers can catch it by type."""
     with pytest.raises(KeyError, match="lost"):
         async with running({"one": with_ready_event(_forever)}):
             raise KeyError("lost")
@@ -41,7 +41,6 @@ async def _forever(ready: asyncio.Event) -> None:
 
 
 async def test_part_that_crashes_is_started_again() -> None:
-    """The others go on."""
     starts = 0
 
     async def crashing() -> None:
@@ -56,7 +55,7 @@ async def test_part_that_crashes_is_started_again() -> None:
 
 @pytest.fixture
 def restored() -> Iterator[None]:
-    """What belongs to the whole process is as it was afterwards."""
+    """Restores the limits and garbage collector settings of the process after the test."""
     limits, thresholds = resource.getrlimit(resource.RLIMIT_NOFILE), gc.get_threshold()
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -66,7 +65,7 @@ def restored() -> Iterator[None]:
 
 @pytest.mark.usefixtures("restored")
 def test_file_limit_is_raised_to_what_the_machine_allows() -> None:
-    """Also a second time, when there is nothing to raise."""
+    """A second call, with nothing left to raise, changes nothing."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, most), most))
     for _ in range(2):
@@ -76,7 +75,7 @@ def test_file_limit_is_raised_to_what_the_machine_allows() -> None:
 
 @pytest.mark.usefixtures("restored")
 def test_garbage_is_still_collected_but_less_often() -> None:
-    """What was there before is left alone."""
+    """Objects that exist before tuning are frozen."""
     tune_garbage_collection()
     assert gc.isenabled()
     assert gc.get_threshold()[0] > 700

@@ -1,4 +1,4 @@
-"""How what benches print becomes figures with targets."""
+"""Benchmark results become figures that are compared with targets."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ RECORDED = sorted((ROOT / "bench/results").glob("*.json"))
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    """The module, which stands beside the programs that use it and not in a package."""
+    """Imports the module from the folder of the benchmark programs, which is not a package."""
     sys.path.append(str(ROOT / "bench"))
     try:
         import design_figures
@@ -27,14 +27,14 @@ def by_name(figures: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def results_with(path: str, value: Any) -> dict[str, Any]:
-    """Results of a bench that has one number, and no more."""
+    """Returns benchmark results that contain a single number."""
     for name in reversed(path.split(".")):
         value = {name: value}
     return dict(value)
 
 
 def test_each_figure_is_judged_by_its_target(bench: Any) -> None:
-    """What meets it exactly meets it; more is better for rates, less for all else; what is missing is neither."""
+    """Equal meets the target; rates must be higher, all else lower; a missing figure is neither met nor missed."""
     for figure in bench.FIGURES:
         worse = figure.target - 1 if figure.is_more_better else figure.target + 1
         for measured, is_met in ((figure.target, True), (worse, False), (None, None)):
@@ -43,15 +43,14 @@ def test_each_figure_is_judged_by_its_target(bench: Any) -> None:
             assert (judged["measured"], judged["is_met"]) == (measured, is_met)
 
 
-def test_figures_have_names_of_their_own_and_headlines_are_among_them(bench: Any) -> None:
-    """A name is how a figure is found."""
+def test_figures_have_unique_names_that_include_the_headlines(bench: Any) -> None:
     names = [figure.what for figure in bench.FIGURES]
     assert len(set(names)) == len(names)
     assert set(bench.HEADLINES) <= set(names)
 
 
 def test_recorded_results_have_every_figure_of_their_bench(bench: Any) -> None:
-    """A bench that calls something by another name would lose its figure silently."""
+    """If a benchmark renames a result, its figure is not lost silently."""
     for path in RECORDED:
         name, printed = path.stem.rpartition("-")[2], json.loads(path.read_text())
         results = printed["results"] if name == "all" else {name: printed}
@@ -60,7 +59,7 @@ def test_recorded_results_have_every_figure_of_their_bench(bench: Any) -> None:
 
 
 def test_table_shows_the_headlines_that_were_measured(bench: Any) -> None:
-    """Three digits, with units, and which targets were missed."""
+    """Values have three digits and a unit, and missed targets are marked."""
     results = {
         "api": {"get": {"rps": 7909}, "rss_empty_mb": 64.94},
         "node": {"simulated_2000": {"ready_s": {"max": 6.3773}}},
@@ -72,8 +71,7 @@ def test_table_shows_the_headlines_that_were_measured(bench: Any) -> None:
     ]
 
 
-def test_design_page_and_figures_agree_on_targets(bench: Any) -> None:
-    """What benches themselves call a target is the one that is judged by."""
+def test_targets_in_recorded_results_agree_with_the_figures(bench: Any) -> None:
     for path in RECORDED:
         name, printed = path.stem.rpartition("-")[2], json.loads(path.read_text())
         for figure in bench.FIGURES:

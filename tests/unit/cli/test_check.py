@@ -1,4 +1,4 @@
-"""`pykubelet check`: everything that is wrong, with its place; exit code 1 if anything is."""
+"""`pykubelet check` prints every problem with its place; the exit code is 1 if there is one."""
 
 from pathlib import Path
 
@@ -36,10 +36,8 @@ spec:
         ),
     ],
 )
-def test_check_tells_file_line_field_and_reason_when_a_manifest_is_wrong(
-    tmp_path: Path, text: str, complaint: str
-) -> None:
-    """Of its form, its fields, and the rules of its kind."""
+def test_check_reports_file_line_field_and_reason_of_each_problem(tmp_path: Path, text: str, complaint: str) -> None:
+    """Problems of syntax, of fields, and of the validation rules of the kind."""
     path = tmp_path / "pod.yaml"
     path.write_text(text)
     done = CliRunner().invoke(main, ["check", str(path)])
@@ -48,8 +46,8 @@ def test_check_tells_file_line_field_and_reason_when_a_manifest_is_wrong(
     assert "found" in done.stderr
 
 
-def test_check_says_nothing_when_all_is_well(tmp_path: Path) -> None:
-    """Files, folders and standard input; what is no manifest in a folder is passed over."""
+def test_check_prints_nothing_for_valid_manifests(tmp_path: Path) -> None:
+    """For files, folders and standard input; other files in a folder are skipped."""
     (tmp_path / "a.yaml").write_text(GOOD)
     (tmp_path / "b.json").write_text('{"apiVersion": "v1", "kind": "List", "items": []}')
     (tmp_path / "notes.txt").write_text("not a manifest")
@@ -58,14 +56,13 @@ def test_check_says_nothing_when_all_is_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["examples", "deploy/controllers.yaml"])
-def test_check_takes_what_comes_with_the_project(path: str) -> None:
-    """Pods, a deployment, a job, which has rules about what the server fills in, and rights."""
+def test_check_accepts_the_manifests_of_this_project(path: str) -> None:
     done = CliRunner().invoke(main, ["check", str(Path(__file__).parents[3] / path)])
     assert (done.exit_code, done.output) == (0, "")
 
 
-def test_check_complains_about_paths_it_cannot_read(tmp_path: Path) -> None:
-    """A file that is not there, a folder with nothing in it."""
+def test_check_reports_paths_without_manifests(tmp_path: Path) -> None:
+    """A missing file, and a folder without a manifest."""
     done = CliRunner().invoke(main, ["check", str(tmp_path / "nope.yaml"), str(tmp_path)])
     assert done.exit_code == 1
     assert f"{tmp_path}/nope.yaml: No such file or directory" in done.stdout
@@ -73,5 +70,5 @@ def test_check_complains_about_paths_it_cannot_read(tmp_path: Path) -> None:
 
 
 def test_check_needs_a_path() -> None:
-    """Exit code 2 is for arguments that make no sense."""
+    """Exit code 2 stands for invalid arguments."""
     assert CliRunner().invoke(main, ["check"]).exit_code == 2

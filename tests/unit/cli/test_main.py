@@ -1,4 +1,4 @@
-"""The command as a whole: its help teaches, and asking for it is quick."""
+"""The command as a whole: its help has examples and starts fast."""
 
 import subprocess
 import sys
@@ -17,7 +17,6 @@ HEAVY = ("aiohttp", "msgspec", "cryptography", "grpc", "yaml", "prometheus_clien
     "words", [(), *((name,) for name in COMMANDS)], ids=lambda words: " ".join(words) or "pykubelet"
 )
 def test_help_has_examples_and_exit_codes(words: tuple[str, ...]) -> None:
-    """Whoever asks for help sees how it is used, and what an exit code means."""
     shown = CliRunner().invoke(main, [*words, "--help"])
     assert shown.exit_code == 0
     assert "Examples:" in shown.output
@@ -28,7 +27,7 @@ def test_help_has_examples_and_exit_codes(words: tuple[str, ...]) -> None:
     "words", [(), ("get",), ("apply",), ("up",), ("exec",)], ids=lambda words: "-".join(words) or "all"
 )
 def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
-    """What talks, parses and serves is imported when it is used, so that help is there at once."""
+    """Clients, parsers and servers are imported on use, so that help starts fast."""
     script = (
         "import sys; from click.testing import CliRunner; from pykubelet.cli.main import main;"
         f"done = CliRunner().invoke(main, [*{words!r}, '--help']); assert done.exit_code == 0, done.output;"
@@ -38,14 +37,13 @@ def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
     assert done.stdout.split() == []
 
 
-def test_every_command_is_called_as_it_is_listed() -> None:
-    """The table of names leads to the command of that name."""
+def test_every_command_has_the_name_it_is_listed_under() -> None:
     context = click.Context(main)
     assert [command.name for name in COMMANDS if (command := main.get_command(context, name))] == COMMANDS
 
 
-def test_unknown_command_is_a_mistake_of_usage() -> None:
-    """Exit code 2, and the word is named."""
+def test_unknown_command_is_a_usage_error() -> None:
+    """The message names the unknown command."""
     done = CliRunner().invoke(main, ["gett"])
     assert done.exit_code == 2
     assert "gett" in done.output

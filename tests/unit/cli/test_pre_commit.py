@@ -1,4 +1,4 @@
-"""The hook for pre-commit: what it runs, and that it is quiet if all is well."""
+"""The pre-commit hook checks the files it is given and is silent if they are valid."""
 
 import shlex
 from pathlib import Path
@@ -15,7 +15,7 @@ GOOD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\n"
 
 @pytest.fixture
 def words() -> list[str]:
-    """What the hook runs, without the program's name."""
+    """Returns the command of the hook without the program's name."""
     (hook,) = yaml.safe_load(HOOKS.read_text())
     assert hook["language"] == "python"
     program, *rest = shlex.split(hook["entry"])
@@ -24,7 +24,7 @@ def words() -> list[str]:
 
 
 def test_hook_is_quiet_on_good_files(words: list[str], tmp_path: Path) -> None:
-    """Several files are its arguments."""
+    """pre-commit passes several files as arguments."""
     files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
     for file in files:
         file.write_text(GOOD)
@@ -33,7 +33,7 @@ def test_hook_is_quiet_on_good_files(words: list[str], tmp_path: Path) -> None:
 
 
 def test_hook_fails_on_a_bad_file(words: list[str], tmp_path: Path) -> None:
-    """With file, line and field."""
+    """The output has file, line and field."""
     (tmp_path / "a.yaml").write_text(GOOD + "dota: {}\n")
     done = CliRunner().invoke(main, [*words, str(tmp_path / "a.yaml")])
     assert done.exit_code == 1

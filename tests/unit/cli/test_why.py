@@ -1,4 +1,4 @@
-"""What `pykubelet why` prints."""
+"""Output of `pykubelet why`."""
 
 from datetime import timedelta
 
@@ -13,12 +13,12 @@ BLOCKED = Blocked(BlockingStep.IMAGE, "the image", "pull it", EPOCH, EPOCH + tim
 
 
 def shown(told: Explanation) -> list[str]:
-    """The lines without their colours."""
+    """Returns the lines without their colours."""
     return [unstyle(line) for line in lines(told)]
 
 
 def test_headline_comes_first_and_then_the_trail() -> None:
-    """What it waits for, what would unblock it, since and until when; then each entry, repeats counted."""
+    """What the pod waits for, what would unblock it and since when; then each entry, repeats counted."""
     again = TrailEntry(EPOCH, "events", "BackOff", (("container", "main"), ("said", "later")), 3, EPOCH)
     told = shown(Explanation("default", "web", BLOCKED, phase="Pending", node="n", told_by="n", trail=(again,)))
     assert told[:3] == ["pod default/web: Pending on n", "  waits for  the image", "  unblock    pull it"]
@@ -26,8 +26,8 @@ def test_headline_comes_first_and_then_the_trail() -> None:
     assert "events     BackOff  container=main  later  (3 times since " in told[-1]
 
 
-def test_who_was_not_asked_and_what_is_left_out_is_said() -> None:
-    """Somebody who reads it knows what is missing."""
+def test_missing_node_and_omitted_entries_are_mentioned() -> None:
+    """The reader can see what is missing."""
     trail = tuple(TrailEntry(EPOCH, "workers", f"entry {number}") for number in range(10))
     told = shown(Explanation("default", "web", Blocked(BlockingStep.NOTHING, "nothing"), trail=trail, left_out=7))
     assert told[0] == "pod default/web: unknown"
@@ -35,8 +35,8 @@ def test_who_was_not_asked_and_what_is_left_out_is_said() -> None:
     assert told.index("  ... 7 more") == told.index(next(line for line in told if "entry 2" in line)) - 1
 
 
-def test_output_of_a_container_cannot_steer_the_terminal() -> None:
-    """A probe's output is somebody else's text."""
+def test_output_of_a_container_cannot_control_the_terminal() -> None:
+    """The output of a probe is untrusted text."""
     evil = "\x1b[2J\nroot# "
     entry = TrailEntry(EPOCH, "events", "Unhealthy", (("said", evil),))
     told = shown(Explanation("default", "web", Blocked(BlockingStep.IMAGE, evil, evil), trail=(entry,)))

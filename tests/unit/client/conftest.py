@@ -1,4 +1,4 @@
-"""A reflector at work on a memory API whose streams a test can break."""
+"""A reflector that follows an in-memory API whose streams a test can cut."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ SETTLED = 0.001
 
 
 class RecordingSink:
-    """Keeps what it hears, and checks that it makes sense."""
+    """Records the calls and checks that they are consistent."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str]] = []
@@ -52,7 +52,7 @@ class RecordingSink:
 
 
 class ScriptedClient:
-    """Passes requests on, but lets the errors put in front of it happen first; `cut` ends the open streams."""
+    """Passes requests to an in-memory API, raises the prepared errors first, and cuts open streams on request."""
 
     def __init__(self, inner: MemoryApi) -> None:
         self.inner = inner
@@ -129,7 +129,7 @@ class ScriptedClient:
 
 
 class Following:
-    """A reflector at work on a memory API."""
+    """A reflector that follows an in-memory API."""
 
     def __init__(self, *, api: MemoryApi | None = None, client: ListerWatcher | None = None, **options: Any) -> None:
         self.api = api or MemoryApi(VirtualClock())
@@ -171,7 +171,7 @@ class Following:
         )
 
     def version(self, name: str) -> str:
-        """The stored object's resource version."""
+        """Returns the resource version of the stored object."""
         stored = {doc["metadata"]["name"]: doc for doc in self.api.documents(MAPS.resource)}
         return str(stored[name]["metadata"]["resourceVersion"])
 
@@ -185,5 +185,5 @@ class Following:
 
 @pytest.fixture(scope="session")
 def following() -> Callable[..., Any]:
-    """Makes a `Following`; keyword arguments are the reflector's, and `api` is the API to follow."""
+    """Returns the class `Following`; keyword arguments go to the reflector, and `api` is the API to follow."""
     return Following

@@ -1,4 +1,4 @@
-"""Credentials: read again when due, kept while they cannot be, never shown."""
+"""Credentials are reloaded when due, kept while a reload fails, and never printed."""
 
 import os
 import ssl
@@ -43,7 +43,7 @@ def pair_of(authority: trustme.CA, name: str) -> ClientKeyPair:
 
 
 async def test_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
-    """Not before, and its newline is no part of the token."""
+    """The trailing newline is not part of the token."""
     clock = ManualClock()
     path = tmp_path / "token"
     path.write_text("one\n")
@@ -67,8 +67,7 @@ async def test_token_file_is_read_again_at_once_when_its_token_was_rejected(tmp_
     assert (await credentials.current()).authorization == "Bearer two"
 
 
-async def test_token_file_that_vanishes_leaves_its_last_token(tmp_path: Path) -> None:
-    """And an empty one is no token."""
+async def test_missing_or_empty_token_file_leaves_the_last_token(tmp_path: Path) -> None:
     clock = ManualClock()
     path = tmp_path / "token"
     path.write_text("one")
@@ -80,7 +79,7 @@ async def test_token_file_that_vanishes_leaves_its_last_token(tmp_path: Path) ->
         assert await file.token() == "one"
 
 
-async def test_token_file_that_never_was_falls_back_or_is_an_error(tmp_path: Path) -> None:
+async def test_token_file_that_was_never_readable_falls_back_or_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "token"
     path = str(file)
     assert await TokenFile(path, setting="x", clock=ManualClock(), fallback="given").token() == "given"
@@ -92,7 +91,7 @@ async def test_token_file_that_never_was_falls_back_or_is_an_error(tmp_path: Pat
 
 
 async def test_certificate_files_are_read_again_when_they_change(tmp_path: Path) -> None:
-    """After ten seconds, or at once after a 401; unchanged ones give the same value."""
+    """After ten seconds, or at once after a 401; unchanged files yield the same object."""
     clock = ManualClock()
     certificate, key = tmp_path / "crt", tmp_path / "key"
     certificate.write_text("c1")
@@ -116,8 +115,8 @@ async def test_certificate_files_are_read_again_when_they_change(tmp_path: Path)
     assert (await credentials.current()).pair == ClientKeyPair(b"c2!", b"k2!")
 
 
-async def test_certificate_file_swapped_by_a_link_is_seen(tmp_path: Path) -> None:
-    """As the kubelet renews kubelet-client-current.pem."""
+async def test_certificate_file_replaced_by_a_link_swap_is_read_again(tmp_path: Path) -> None:
+    """The kubelet replaces kubelet-client-current.pem in this way."""
     clock = ManualClock()
     for name in ("old", "new"):
         (tmp_path / name).write_text(name)
@@ -145,7 +144,7 @@ async def test_missing_certificate_file_is_named() -> None:
 async def test_contexts_are_fresh_only_when_the_pair_changed(
     authority: trustme.CA, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A pair that does not fit together leaves the last good context, until the next change, and is told once."""
+    """A key that does not match keeps the last good context until the next change, and is logged once."""
     contexts = TlsContexts(ServerTrust(), clock=ManualClock())
     one, two = pair_of(authority, "one"), pair_of(authority, "two")
     first = await contexts.current(one)
@@ -161,7 +160,7 @@ async def test_contexts_refuse_old_tls() -> None:
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
-async def test_encrypted_key_is_an_error_and_no_question_at_the_terminal(authority: trustme.CA) -> None:
+async def test_encrypted_key_is_an_error_without_a_password_prompt(authority: trustme.CA) -> None:
     pair = pair_of(authority, "one")
     key = load_pem_private_key(pair.key, None)
     encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password"))
@@ -188,7 +187,7 @@ def test_credentials_show_no_secret() -> None:
     assert "s3cret" not in repr(PemSource("x", data=b"s3cret"))
 
 
-def test_plugin_without_cluster_info_is_told_none() -> None:
+def test_exec_plugin_gets_no_cluster_info_by_default() -> None:
     assert exec_info(PLUGIN) == f'{{"kind":"ExecCredential","apiVersion":"{V1}","spec":{{"interactive":false}}}}'
 
 
@@ -223,7 +222,7 @@ def test_plugin_answer_gives_token_pair_and_expiry() -> None:
         ),
     ],
 )
-def test_plugin_answer_that_is_wrong_is_refused_without_being_shown(output: str, message: str) -> None:
+def test_invalid_exec_plugin_output_is_rejected_without_printing_it(output: str, message: str) -> None:
     with pytest.raises(CredentialError, match=message) as caught:
         read_exec_credential(PLUGIN, output.replace('"V1"', f'"{V1}"').encode())
     assert "s3cret" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""What a server serves, read from its discovery."""
+"""The resources that a server serves, read from its aggregated discovery."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def served(*, legacy: bool) -> bytes:
 
 
 async def test_discovery_over_http_and_within_the_process_agree(tmp_path: Path) -> None:
-    """The same resources, in whatever order of groups; of one group the preferred version first."""
+    """The resources are the same, with the versions of each group in order of preference."""
     parts = [read_discovery(served(legacy=legacy), APPLIED_VERBS) for legacy in (True, False)]
     found = parts[0].resources + parts[1].resources
     assert [part.unsure for part in parts] == [(), ()]
@@ -35,7 +35,7 @@ async def test_discovery_over_http_and_within_the_process_agree(tmp_path: Path) 
 
 
 def test_resource_of_unknown_kind_is_left_out() -> None:
-    """A server that cannot reach one of its groups says so by leaving its kinds out."""
+    """A server that cannot reach an API group omits the kinds of its resources."""
     rows = [
         {"resource": "stale", "scope": "Namespaced", "verbs": ["list", "patch"]},
         {"resource": "readable", "scope": "Cluster", "verbs": ["list"], "responseKind": {"kind": "Readable"}},
@@ -44,8 +44,8 @@ def test_resource_of_unknown_kind_is_left_out() -> None:
     assert read_discovery(json.dumps(body).encode(), APPLIED_VERBS) == Discovery(())
 
 
-def test_group_that_the_server_could_not_ask_is_named() -> None:
-    """What it knew of the group before counts as served; that it may be wrong is said."""
+def test_stale_group_version_is_reported_as_unsure() -> None:
+    """Resources known from before count as served."""
     row = {"resource": "old", "scope": "Namespaced", "verbs": ["list", "delete"], "responseKind": {"kind": "Old"}}
     versions = [
         {"version": "v2", "freshness": "Stale"},
@@ -59,7 +59,7 @@ def test_group_that_the_server_could_not_ask_is_named() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"items": 1}', b"<html>"])
-def test_answer_that_is_no_discovery_is_an_error(body: bytes) -> None:
+def test_body_that_is_not_a_discovery_document_is_an_error(body: bytes) -> None:
     with pytest.raises(InternalError, match="discovery cannot be read"):
         read_discovery(body, APPLIED_VERBS)
 
@@ -67,13 +67,13 @@ def test_answer_that_is_no_discovery_is_an_error(body: bytes) -> None:
 @settings(max_examples=60, deadline=None)
 @given(cut=st.integers(0, 4000))
 def test_discovery_that_is_cut_short_is_an_error(cut: int) -> None:
-    """Never half of what is served."""
+    """A truncated body never yields a part of the resources."""
     with pytest.raises(InternalError):
         read_discovery(served(legacy=True)[:cut], APPLIED_VERBS)
 
 
 def test_catalogue_has_all_names_of_a_resource() -> None:
-    """Of those that can only be created, too."""
+    """Singular, short names and categories."""
     found = {one.resource.plural: one for one in read_catalogue(served(legacy=True))}
     pods = found["pods"]
     assert (pods.singular, pods.short_names, pods.categories) == ("pod", ("po",), ("all",))

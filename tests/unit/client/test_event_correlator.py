@@ -1,4 +1,4 @@
-"""Counting, combining and thinning out events."""
+"""The event correlator counts, combines and rate-limits events."""
 
 import pytest
 from hypothesis import given, settings
@@ -24,8 +24,8 @@ def correlate(correlator: EventCorrelator, message: str, *, at: int = START, rea
     return correlation
 
 
-def test_new_event_says_who_reports_what_about_whom() -> None:
-    """Name, namespace, times, count and both forms of the source are set."""
+def test_new_event_has_all_fields() -> None:
+    """Name, namespace, times, count, and both forms of the source."""
     got = event()
     assert got.metadata.name == f"web.{START:x}"
     assert (got.metadata.namespace, got.count, got.type, got.reason, got.message) == (
@@ -41,7 +41,7 @@ def test_new_event_says_who_reports_what_about_whom() -> None:
 
 
 def test_new_event_goes_to_default_when_the_object_has_no_namespace() -> None:
-    """Events of nodes are in the namespace default."""
+    """For example an event about a node."""
     node = ObjectReference(api_version="v1", kind="Node", name="node-1", uid="node-1")
     assert event(involved=node).metadata.namespace == "default"
 
@@ -49,13 +49,13 @@ def test_new_event_goes_to_default_when_the_object_has_no_namespace() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.text(max_size=300), st.integers(0, 2**62))
 def test_event_name_is_always_valid(name: str, nanoseconds: int) -> None:
-    """Whatever the object is called, its event gets a name the server takes."""
+    """Whatever the name of the object; event names of different times differ."""
     assert dns1123_subdomain_errors(event_name(name, nanoseconds)) == []
     assert event_name(name, nanoseconds) != event_name(name, nanoseconds + 1)
 
 
 def test_same_event_is_counted_when_it_comes_again() -> None:
-    """The first is created; later ones patch count, time and message of that object."""
+    """The first is created; repeats patch its count, time and message."""
     correlator = EventCorrelator()
     first = correlate(correlator, "m")
     assert first.patch is None
@@ -67,14 +67,13 @@ def test_same_event_is_counted_when_it_comes_again() -> None:
 
 
 def test_patch_leaves_out_an_empty_message() -> None:
-    """There is nothing to change about a message that was empty and stays so."""
     correlator = EventCorrelator()
     correlate(correlator, "")
     assert correlate(correlator, "").patch == {"count": 2, "lastTimestamp": "2026-01-01T00:00:00Z"}
 
 
-def test_update_state_takes_over_what_the_server_answered() -> None:
-    """The next patch is for the object as the server named and counted it."""
+def test_update_state_adopts_the_event_returned_by_the_server() -> None:
+    """The next patch is for the name that the server returned."""
     correlator = EventCorrelator()
     correlator.correlate(event(), START)
     other = event(at=START + 7)
@@ -84,7 +83,7 @@ def test_update_state_takes_over_what_the_server_answered() -> None:
 
 
 def test_similar_events_are_combined_after_the_ninth_message() -> None:
-    """The tenth message within ten minutes stands for all that follow, which are counted on it."""
+    """The tenth message within ten minutes becomes a combined event, on which later ones are counted."""
     correlator = EventCorrelator()
     plain = [correlate(correlator, f"m{number}", at=START + number) for number in range(9)]
     assert [one.event.message for one in plain] == [f"m{number}" for number in range(9)]
@@ -105,7 +104,7 @@ def test_similar_events_are_combined_after_the_ninth_message() -> None:
 
 @pytest.mark.parametrize(("seconds", "combined"), [(600, True), (601, False)])
 def test_similar_events_are_forgotten_when_none_came_for_ten_minutes(seconds: int, combined: bool) -> None:
-    """The window is measured from the last similar event."""
+    """The window starts with the last similar event."""
     correlator = EventCorrelator()
     for number in range(9):
         correlate(correlator, f"m{number}")
@@ -114,14 +113,14 @@ def test_similar_events_are_forgotten_when_none_came_for_ten_minutes(seconds: in
 
 
 def test_events_with_another_reason_are_not_combined() -> None:
-    """Only the message may differ between similar events."""
+    """Similar events differ only in the message."""
     correlator = EventCorrelator()
     messages = [correlate(correlator, f"m{number}", reason=f"R{number}").event.message for number in range(12)]
     assert messages == [f"m{number}" for number in range(12)]
 
 
-def test_source_is_thinned_out_when_it_says_too_much_about_an_object() -> None:
-    """25 at once, then one in five minutes; other objects are not affected."""
+def test_events_about_one_object_are_rate_limited() -> None:
+    """A burst of 25, then one in five minutes; other objects are not affected."""
     correlator = EventCorrelator()
     sent = [correlator.correlate(event(), START) is not None for _ in range(30)]
     assert sent == [True] * 25 + [False] * 5
@@ -132,8 +131,8 @@ def test_source_is_thinned_out_when_it_says_too_much_about_an_object() -> None:
     assert [correlator.correlate(event(at=later), later) is not None for _ in range(2)] == [True, False]
 
 
-def test_count_includes_events_that_were_held_back() -> None:
-    """What the budget swallowed still happened: the next patch tells the true number."""
+def test_count_includes_rate_limited_events() -> None:
+    """The next patch has the true count."""
     correlator = EventCorrelator()
     for _ in range(30):
         correlator.correlate(event(), START)
@@ -141,7 +140,7 @@ def test_count_includes_events_that_were_held_back() -> None:
 
 
 def test_oldest_records_are_forgotten_when_there_are_too_many() -> None:
-    """4,096 events are remembered; one that fell out is created anew."""
+    """4,096 events are remembered; an evicted one is created again."""
     correlator = EventCorrelator()
     for number in range(4097):
         involved = ObjectReference(kind="Pod", name=f"p{number}", namespace="default")
@@ -156,8 +155,8 @@ def test_oldest_records_are_forgotten_when_there_are_too_many() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 400)), max_size=60))
-def test_what_is_written_is_bounded_and_consistent(steps: list[tuple[int, int]]) -> None:
-    """Never more than the budget; every patch is for an object that was to be created before."""
+def test_writes_are_bounded_and_consistent(steps: list[tuple[int, int]]) -> None:
+    """Writes never exceed the rate limit; an event is created with count 1 and patched after that."""
     correlator = EventCorrelator()
     at, written, known = START, 0, set()
     for number, wait in steps:

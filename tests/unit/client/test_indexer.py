@@ -21,7 +21,7 @@ def pod(namespace: str, name: str, labels: dict[str, str]) -> Pod:
 def test_labelled_objects_are_found(
     changes: list[tuple[tuple[str, str], dict[str, str] | None]], asked: dict[str, str]
 ) -> None:
-    """After any changes; None is a removal."""
+    """After any changes; None stands for a removal."""
     index: LabelIndex[Pod] = LabelIndex()
     known: dict[tuple[str, str], dict[str, str]] = {}
     for (namespace, name), labels in changes:
@@ -41,10 +41,10 @@ def test_labelled_objects_are_found(
 
 @settings(max_examples=150)
 @given(CHANGES, LABELS)
-def test_who_may_select_an_object_is_found(
+def test_candidates_include_every_selector_that_matches(
     changes: list[tuple[tuple[str, str], dict[str, str] | None]], labels: dict[str, str]
 ) -> None:
-    """All who do are candidates, each once; who is filed under a label that the object lacks is none."""
+    """No candidate comes twice, and each has an empty selector or shares a label with the object."""
     index = SelectorIndex()
     known: dict[str, dict[str, str]] = {}
     for (namespace, name), asked in changes:

@@ -1,4 +1,4 @@
-"""Shared informers call every handler after the index has the change; workers process what they enqueue."""
+"""Shared informers update the index, then call every handler; workers process the keys they enqueue."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ def secret(name: str, value: str = "") -> dict[str, object]:
 
 
 class RecordingHandler:
-    """Records events, with what the index has at that moment."""
+    """Records each event with the state of the index at that moment."""
 
     def __init__(self, informers: Informers) -> None:
         self._index, self.lines = informers.objects(SECRETS), list[str]()
@@ -61,8 +61,8 @@ async def test_handlers_run_after_the_index_is_updated_and_a_failing_one_does_no
     assert (changed, deleted) == (["one", "two"], ["a"])
 
 
-async def test_pods_are_found_by_owner_and_their_kind_is_listed_once() -> None:
-    """Two controllers that look at pods share what is known of them."""
+async def test_pods_is_one_shared_index() -> None:
+    """Every access returns the same index of pods."""
     informers, seen = Informers(client=MemoryApi(VirtualClock()), clock=VirtualClock()), list[Pod]()
     assert informers.pods is informers.pods
     informers.add_event_handler(PODS, added=seen.append, updated=lambda _, new: seen.append(new), deleted=seen.append)
@@ -74,8 +74,8 @@ async def test_pods_are_found_by_owner_and_their_kind_is_listed_once() -> None:
     assert (seen, len(informers.pods)) == ([], 0)
 
 
-async def test_controller_begins_when_all_is_known_and_no_key_is_worked_on_twice_at_once() -> None:
-    """Its workers share one queue; a key put while it is worked on comes again."""
+async def test_workers_start_after_the_informers_sync_and_process_a_key_once_at_a_time() -> None:
+    """A key that is added while it is processed is processed again."""
     queue, informed, ready, active, done = WorkQueue(), asyncio.Event(), asyncio.Event(), set[str](), list[str]()
 
     async def sync(key: str) -> None:

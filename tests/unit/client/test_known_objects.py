@@ -1,4 +1,4 @@
-"""What a list or an event changes: every object comes once and goes once."""
+"""Known objects turn lists and watch events into changes: each object is added once and deleted once."""
 
 from typing import Any, Literal
 
@@ -58,8 +58,7 @@ def test_observed_gives_the_change_once(
     assert shown == expected
 
 
-def test_observed_ignores_a_doubled_event_of_a_deleted_object() -> None:
-    """What is deleted stays deleted, whatever arrives late."""
+def test_observed_ignores_late_events_of_a_deleted_object() -> None:
     objects = known(obj("web", "u1", 5))
     objects.observed(event("MODIFIED", "web", "u1", 11))
     objects.observed(event("DELETED", "web", "u1", 12))
@@ -79,7 +78,7 @@ def test_observed_moves_the_revision_only_forward(version: str, revision: str) -
 
 
 def test_replaced_gives_only_differences_and_deletions_first() -> None:
-    """Unchanged objects produce nothing; a name with another UID is another object."""
+    """Unchanged objects produce no change; a name with another UID is another object."""
     objects = known(obj("gone", "u1", 1), obj("same", "u2", 2), obj("changed", "u3", 3), obj("recreated", "u4", 4))
     items = [obj("same", "u2", 2), obj("changed", "u3", 12), obj("recreated", "u5", 13), obj("new", "u6", 14)]
     deltas = objects.replaced(items, "20")
@@ -105,8 +104,8 @@ LISTS = st.lists(st.builds(obj, st.sampled_from(["a", "b"]), st.sampled_from(["u
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(EVENTS | LISTS, max_size=30))
-def test_known_objects_never_add_twice_nor_touch_the_unknown(steps: list[Any]) -> None:
-    """Even from a server that talks nonsense."""
+def test_changes_are_consistent_for_any_events(steps: list[Any]) -> None:
+    """No object is added twice, and only known objects are modified or deleted, whatever the server sends."""
     objects: KnownObjects[dict[str, Any]] = KnownObjects()
     present: dict[str, str] = {}
     for step in steps:

@@ -1,4 +1,4 @@
-"""kubeconfig files: merged, resolved, checked, and never shown with their secrets."""
+"""kubeconfig files are merged, resolved and validated, and their secrets never printed."""
 
 import base64
 import json
@@ -48,7 +48,6 @@ def load(*paths: str, context: str = "") -> RestConfig:
 
 
 async def test_kubeconfig_gives_server_trust_namespace_and_token(write: Callable[..., str]) -> None:
-    """The everyday case."""
     cluster = {"server": "https://one.example/k8s?x#y", "tls-server-name": "api", "insecure-skip-tls-verify": True}
     config = document(cluster=cluster, user={"token": "t0ken"})
     config["contexts"][0]["context"]["namespace"] = "web"
@@ -59,7 +58,7 @@ async def test_kubeconfig_gives_server_trust_namespace_and_token(write: Callable
 
 
 async def test_kubeconfig_reads_yaml_as_kubectl_writes_it(tmp_path: Path) -> None:
-    """Null and empty lists, and inline data."""
+    """With null lists and inline certificate data."""
     ca = base64.b64encode(b"PEM").decode()
     text = f"""
 apiVersion: v1
@@ -89,7 +88,7 @@ async def test_kubeconfig_sends_no_credentials_over_plain_http(write: Callable[.
 
 
 async def test_kubeconfig_of_several_files_takes_the_first_of_each_name(write: Callable[..., str]) -> None:
-    """A cluster may come from one file and its user from another; missing files are skipped."""
+    """A cluster and its user may come from different files; missing files are skipped."""
     first = write(document(name="a", clusters=[], user={"token": "first"}), "1")
     second = write(document(name="a", user={"token": "second"}), "2")
     third = write(document(name="b", cluster={"server": "https://three.example"}), "3")
@@ -100,7 +99,7 @@ async def test_kubeconfig_of_several_files_takes_the_first_of_each_name(write: C
 
 
 async def test_kubeconfig_paths_are_relative_to_their_own_file(write: Callable[..., str], tmp_path: Path) -> None:
-    """Not to the working folder and not to the first file."""
+    """Not to the working directory, and not to the first file."""
     (tmp_path / "two").mkdir()
     (tmp_path / "two" / "token").write_text("from-file\n")
     (tmp_path / "two" / "ca.pem").write_text("PEM")
@@ -200,19 +199,19 @@ def test_kubeconfig_error_names_file_and_field_but_no_secret(
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1", "\x00"], ids=["yaml", "list", "binary"])
-def test_kubeconfig_that_is_none_is_refused_by_name(text: str, tmp_path: Path) -> None:
+def test_malformed_kubeconfig_is_rejected_with_its_path(text: str, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(KubeconfigError, match=str(tmp_path / "config")):
         load(str(tmp_path / "config"))
 
 
-def test_kubeconfig_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
-    """A folder, say."""
+def test_unreadable_kubeconfig_is_rejected_with_its_path(tmp_path: Path) -> None:
+    """The path is a folder, for example."""
     with pytest.raises(KubeconfigError, match=f"{tmp_path}: cannot be read: Is a directory"):
         load(str(tmp_path))
 
 
-def test_empty_kubeconfig_counts_as_one_without_content(write: Callable[..., str], tmp_path: Path) -> None:
+def test_empty_kubeconfig_file_is_accepted(write: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     assert load(str(tmp_path / "empty"), write(document())).server == "https://one.example"
 
@@ -223,18 +222,18 @@ def test_kubeconfig_needs_one_file_that_exists() -> None:
 
 
 def test_default_paths_follow_the_environment() -> None:
-    """Doubled and empty entries of KUBECONFIG count once and not at all."""
+    """Duplicate and empty entries of KUBECONFIG are dropped."""
     assert default_paths({"KUBECONFIG": "/a::/b:/a"}) == ("/a", "/b")
     assert default_paths({"HOME": "/home/me"}) == ("/home/me/.kube/config",)
 
 
-def test_plugin_is_used_only_when_nothing_else_is_given(write: Callable[..., str]) -> None:
+def test_exec_plugin_is_used_only_without_other_credentials(write: Callable[..., str]) -> None:
     assert isinstance(load(write(document(user={"exec": EXEC}))).credentials, ExecCredentials)
     assert not isinstance(load(write(document(user={"exec": EXEC, "token": "t"}))).credentials, ExecCredentials)
 
 
-def test_plugin_is_told_of_the_cluster_if_it_asks(write: Callable[..., str], tmp_path: Path) -> None:
-    """Its own data come from the cluster's extension; a CA file is handed over as data."""
+def test_exec_plugin_gets_cluster_info_when_configured(write: Callable[..., str], tmp_path: Path) -> None:
+    """The cluster's extension becomes the config, and a CA file is passed as data."""
     (tmp_path / "ca.pem").write_text("PEM")
     cluster = {
         "server": "https://x",
@@ -264,7 +263,7 @@ def test_plugin_is_told_of_the_cluster_if_it_asks(write: Callable[..., str], tmp
     }
 
 
-def test_plugin_is_told_of_a_cluster_without_an_authority(write: Callable[..., str]) -> None:
+def test_exec_plugin_gets_cluster_info_without_a_ca(write: Callable[..., str]) -> None:
     cluster = {"server": "https://x", "insecure-skip-tls-verify": True, "disable-compression": True}
     user = {"exec": {**EXEC, "provideClusterInfo": True}}
     credentials = load(write(document(cluster=cluster, user=user))).credentials
@@ -278,7 +277,7 @@ def test_old_plugins_need_no_interactive_mode(write: Callable[..., str]) -> None
 
 
 def test_reprs_show_no_secret(write: Callable[..., str]) -> None:
-    """Neither of the file's values nor of what is made from them."""
+    """Neither for values of the file nor for what is derived from them."""
     plugin = {**EXEC, "args": ["s3cret"], "env": [{"name": "a", "value": "s3cret"}]}
     user = {"token": "s3cret", "password": "s3cret", "client-key-data": "s3cret", "exec": plugin}
     named = serializer.from_document({"name": "a", "user": user}, NamedAuthInfo)
@@ -289,7 +288,7 @@ def test_reprs_show_no_secret(write: Callable[..., str]) -> None:
 
 
 async def test_in_cluster_uses_the_service_account(tmp_path: Path) -> None:
-    """Host and port come from the environment, IPv6 in brackets."""
+    """Host and port come from the environment, with IPv6 addresses in brackets."""
     for name, text in {"token": "tok\n", "ca.crt": "PEM", "namespace": "mine\n"}.items():
         (tmp_path / name).write_text(text)
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
@@ -312,7 +311,7 @@ NAMES = st.lists(st.sampled_from(["a", "b", "c"]), unique=True)
 @settings(max_examples=100, deadline=None)
 @given(st.lists(NAMES, min_size=1, max_size=4), st.sampled_from(["a", "b", "c"]))
 def test_merge_takes_each_name_from_the_first_file_that_has_it(files: list[list[str]], wanted: str) -> None:
-    """Whatever other files say."""
+    """For any set of files."""
     configs: dict[str, KubeConfig] = {}
     for number, names in enumerate(files):
         clusters = [{"name": name, "cluster": {"server": f"https://{number}"}} for name in names]

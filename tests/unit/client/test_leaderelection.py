@@ -1,4 +1,4 @@
-"""Who leads: leases as candidates see them and write them."""
+"""Leader election: how candidates read and write leases."""
 
 from datetime import UTC, datetime
 
@@ -21,14 +21,14 @@ TIME = "2026-01-01T00:00:00.000000Z"
         ({"retry_seconds": 0}, "retryPeriod must be greater than zero"),
     ],
 )
-def test_times_that_allow_two_leaders_or_none_are_refused(timing: dict[str, float], message: str) -> None:
-    """A leader must give up before its lease runs out."""
+def test_timings_that_allow_two_leaders_or_none_are_rejected(timing: dict[str, float], message: str) -> None:
+    """A leader must give up before its lease expires."""
     with pytest.raises(ValueError, match=message):
         LeaderElectionConfig(**timing)  # type: ignore[arg-type]
 
 
-def test_claim_counts_changes_of_holders_and_keeps_the_time_of_its_own() -> None:
-    """A new lease, somebody else's, and one's own."""
+def test_claim_counts_transitions_and_keeps_the_acquire_time_of_its_own_lease() -> None:
+    """For a new lease, the candidate's own, and that of another candidate."""
     first = claim(None, "a", LeaderElectionConfig(), NOW)
     assert first == LeaseSpec(
         holder_identity="a", lease_duration_seconds=15, acquire_time=TIME, renew_time=TIME, lease_transitions=0
@@ -41,8 +41,8 @@ def test_claim_counts_changes_of_holders_and_keeps_the_time_of_its_own() -> None
     assert (taken.holder_identity, taken.acquire_time, taken.lease_transitions) == ("b", TIME, 1)
 
 
-def test_lease_that_was_let_go_is_nobodys() -> None:
-    """Whoever comes next need not wait."""
+def test_released_lease_is_free_at_once() -> None:
+    """The next candidate does not have to wait."""
     gone = release(claim(None, "a", LeaderElectionConfig(), NOW), NOW)
     assert (gone.holder_identity, gone.lease_duration_seconds, gone.lease_transitions) == ("", 1, 0)
     assert not ObservedLease(gone, 0).is_held_by_other("b", 0)
@@ -51,10 +51,10 @@ def test_lease_that_was_let_go_is_nobodys() -> None:
 
 @settings(max_examples=100)
 @given(st.floats(0, 100), st.floats(0, 100), st.sampled_from(["a", "b", "", None]))
-def test_lease_is_anothers_until_it_has_not_changed_for_its_whole_time(
+def test_lease_is_held_by_another_until_unchanged_for_its_duration(
     since: float, later: float, holder: str | None
 ) -> None:
-    """Measured by the one who looks; a change starts the time over."""
+    """The observer measures the time with its own clock; every change restarts it."""
     seen = ObservedLease(LeaseSpec(holder_identity=holder, lease_duration_seconds=15), since)
     assert seen.is_held_by_other("a", since + later) == (holder == "b" and since + 15 > since + later)
     assert seen.updated(seen.spec, since + later) is seen

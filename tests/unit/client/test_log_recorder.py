@@ -1,4 +1,4 @@
-"""Events in the log of a node that has no API server."""
+"""Events written to the log of a node that has no API server."""
 
 import logging
 
@@ -9,8 +9,8 @@ from pykubelet.client.recorder import NORMAL, WARNING, LogRecorder
 
 
 @pytest.mark.parametrize(("event_type", "level"), [(NORMAL, logging.INFO), (WARNING, logging.WARNING)])
-def test_event_becomes_a_line_of_its_weight(caplog: pytest.LogCaptureFixture, event_type: str, level: int) -> None:
-    """A warning is a warning; the rest is for information."""
+def test_event_is_logged_at_its_level(caplog: pytest.LogCaptureFixture, event_type: str, level: int) -> None:
+    """A Warning event is logged as a warning, a Normal event as information."""
     caplog.set_level(logging.INFO)
     involved = ObjectReference(kind="Pod", namespace="default", name="web")
     LogRecorder().event(involved, event_type, "Started", "Started container main")

@@ -1,4 +1,4 @@
-"""The event recorder: never in the way, in order for each object, patient with a server that is away."""
+"""The event recorder never blocks, keeps the order for each object, and retries while the server is down."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ def pod(number: int) -> ObjectReference:
 
 
 class Door:
-    """Hands writes on to an API in memory, unless an answer was prepared for them."""
+    """Writes events to an in-memory API, after the prepared errors."""
 
     def __init__(self) -> None:
         self.api = MemoryApi(VirtualClock())
@@ -76,7 +76,7 @@ def recorder_on(door: Door) -> Recorder:
 
 
 async def test_events_are_written_in_order_when_the_server_answers() -> None:
-    """Each report becomes an event in the namespace of its object, in the order of the reports."""
+    """Each event is created in the namespace of its object."""
     door = Door()
     recorder = recorder_on(door)
     recorder.event(POD, NORMAL, "Pulled", "one")
@@ -95,7 +95,7 @@ async def test_events_are_written_in_order_when_the_server_answers() -> None:
 
 
 async def test_repeated_event_patches_the_first_one() -> None:
-    """Three reports of one thing are one object that counts three."""
+    """Three reports become one event with count 3."""
     door = Door()
     recorder = recorder_on(door)
     async with running(recorder):
@@ -112,7 +112,7 @@ async def test_repeated_event_patches_the_first_one() -> None:
 
 
 async def test_event_is_created_anew_when_the_first_one_has_expired() -> None:
-    """The server forgets events after a while; the count goes on all the same."""
+    """The server deletes old events; the count continues."""
     door = Door()
     recorder = recorder_on(door)
     async with running(recorder):
@@ -127,7 +127,7 @@ async def test_event_is_created_anew_when_the_first_one_has_expired() -> None:
 
 
 async def test_many_different_messages_become_one_event() -> None:
-    """Also where they all come in one instant."""
+    """Also when all are reported at the same instant."""
     door = Door()
     recorder = recorder_on(door)
     for number in range(15):
@@ -139,8 +139,8 @@ async def test_many_different_messages_become_one_event() -> None:
     assert [event["count"] for event in events if event["message"].startswith("(combined")] == [6]
 
 
-async def test_event_is_tried_again_when_the_server_is_away() -> None:
-    """After a random first wait every ten seconds, and what was reported later waits its turn."""
+async def test_event_is_retried_while_the_server_does_not_answer() -> None:
+    """After a random first delay every ten seconds; later events of the object wait."""
     door = Door()
     door.answers = [NotReached("refused"), NotReached("refused"), NotReached("refused")]
     recorder = recorder_on(door)
@@ -152,8 +152,8 @@ async def test_event_is_tried_again_when_the_server_is_away() -> None:
     assert [event["reason"] for event in door.events()] == ["First", "Second"]
 
 
-async def test_event_is_given_up_after_twelve_tries(caplog: pytest.LogCaptureFixture) -> None:
-    """Then the next one has its twelve tries."""
+async def test_event_is_dropped_after_twelve_tries(caplog: pytest.LogCaptureFixture) -> None:
+    """The next event starts with its own twelve tries."""
     door = Door()
     door.answers = [NotReached("refused")] * 12
     recorder = recorder_on(door)
@@ -178,7 +178,7 @@ async def test_event_is_given_up_after_twelve_tries(caplog: pytest.LogCaptureFix
 async def test_event_is_dropped_when_the_server_rejects_it(
     answer: ApiError, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An answer that will not change is not asked for twice; only a strange one is worth a warning."""
+    """A rejection is never retried; expected ones are logged at debug level, others as warnings."""
     caplog.set_level(logging.DEBUG)
     door = Door()
     door.answers = [answer]
@@ -191,7 +191,7 @@ async def test_event_is_dropped_when_the_server_rejects_it(
 
 
 async def test_events_are_dropped_and_counted_when_the_queue_is_full(caplog: pytest.LogCaptureFixture) -> None:
-    """The reporter never waits: beyond ten thousand in the queue, reports are lost; one line tells how many."""
+    """The reporter never waits: beyond ten thousand queued, events are dropped, with a single log line."""
     recorder = recorder_on(Door())
     for number in range(10_003):
         recorder.event(pod(number % 500), NORMAL, "Flood", "again")
@@ -205,8 +205,8 @@ async def test_events_are_dropped_and_counted_when_the_queue_is_full(caplog: pyt
     assert recorder.dropped == 3
 
 
-async def test_many_events_are_written_while_one_object_waits_for_its_answer() -> None:
-    """And those of the one that waits come in order afterwards."""
+async def test_a_slow_write_for_one_object_does_not_delay_other_objects() -> None:
+    """Events of the slow object are written later, in order."""
     door = Door()
     door.slow = {"pod-0"}
     recorder = recorder_on(door)
@@ -218,7 +218,7 @@ async def test_many_events_are_written_while_one_object_waits_for_its_answer() -
         await asyncio.sleep(1)
         quick = [event for event in door.events() if event["message"] == "quick"]
         await asyncio.sleep(100)
-    # The last hundred wait for the one writer that is enough for them.
+    # The last hundred wait: a short queue has a single writer, and that one writes the slow event.
     assert len(quick) >= 399
     assert [event["reason"] for event in door.events() if event["message"] == "slow"] == ["R0", "R1", "R2"]
 
@@ -226,7 +226,7 @@ async def test_many_events_are_written_while_one_object_waits_for_its_answer() -
 @given(told=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), max_size=25), slow=st.sets(st.integers(0, 4)))
 @settings(max_examples=40)
 async def test_no_event_is_lost_or_overtakes_one_of_its_object(told: list[tuple[int, int]], slow: set[int]) -> None:
-    """Whatever is told of whom, within the budget of one object, and whoever's events take long; equal ones are counted."""
+    """For any reports within the rate limit and any slow writes; equal events are counted."""
     door = Door()
     door.slow = {f"pod-{number}" for number in slow}
     recorder = recorder_on(door)
@@ -243,7 +243,7 @@ async def test_no_event_is_lost_or_overtakes_one_of_its_object(told: list[tuple[
 
 
 async def test_event_of_an_unknown_type_is_refused(caplog: pytest.LogCaptureFixture) -> None:
-    """The server would refuse it too."""
+    """The server would reject it, too."""
     door = Door()
     recorder = recorder_on(door)
     recorder.event(POD, "Strange", "First", "one")
@@ -254,7 +254,7 @@ async def test_event_of_an_unknown_type_is_refused(caplog: pytest.LogCaptureFixt
 
 
 def test_reference_names_the_object_and_its_version() -> None:
-    """Kind and version come from the type, the rest from the metadata."""
+    """Kind and apiVersion come from the type, the rest from the metadata."""
     metadata = ObjectMeta(name="web", namespace="apps", uid="u1", resource_version="7")
     assert reference_to(Pod(metadata=metadata)) == ObjectReference(
         api_version="v1", kind="Pod", name="web", namespace="apps", uid="u1", resource_version="7"

@@ -1,4 +1,4 @@
-"""The reflector: every change once, whatever happens to the streams."""
+"""The reflector delivers every change once, whatever happens to its streams."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ async def settle() -> None:
 
 
 async def test_reflector_delivers_the_list_then_every_change(following: Follow) -> None:
-    """One event, one call."""
+    """Each watch event causes one call."""
     follow = following()
     follow.put("web")
     async with follow.running():
@@ -34,10 +34,10 @@ async def test_reflector_delivers_the_list_then_every_change(following: Follow) 
     assert follow.client.lists == [("0", 500, "")]
 
 
-async def test_reflector_asks_for_five_to_ten_minutes_and_watches_on_without_a_list_when_they_are_over(
+async def test_reflector_watches_for_five_to_ten_minutes_and_resumes_without_a_list(
     following: Follow,
 ) -> None:
-    """A stream that ran its time is resumed from the last revision at once."""
+    """A watch that times out is resumed at once from the last revision."""
     follow = following()
     async with follow.running():
         follow.put("web")
@@ -52,8 +52,8 @@ async def test_reflector_asks_for_five_to_ten_minutes_and_watches_on_without_a_l
     assert [revision for revision, _ in follow.client.watches][:3] == seen
 
 
-async def test_reflector_asks_for_its_minimum_when_given_one(following: Follow) -> None:
-    """The object managers ask for half an hour."""
+async def test_reflector_uses_the_given_minimum_watch_time(following: Follow) -> None:
+    """Object managers use half an hour."""
     follow = following(min_watch_seconds=1800)
     async with follow.running():
         pass
@@ -61,7 +61,7 @@ async def test_reflector_asks_for_its_minimum_when_given_one(following: Follow) 
 
 
 async def test_reflector_resumes_after_a_cut_from_the_last_revision(following: Follow) -> None:
-    """What happened meanwhile is delivered, nothing twice, and no list is needed."""
+    """Changes made meanwhile are delivered once, without a relist."""
     follow = following()
     async with follow.running():
         follow.put("web")
@@ -79,7 +79,7 @@ async def test_reflector_resumes_after_a_cut_from_the_last_revision(following: F
 
 
 async def test_reflector_resumes_at_once_when_a_stream_that_worked_is_cut(following: Follow) -> None:
-    """Waiting is for servers that do not answer."""
+    """Backoff is only for servers that do not answer."""
     follow = following()
     async with follow.running():
         await asyncio.sleep(2)
@@ -89,7 +89,7 @@ async def test_reflector_resumes_at_once_when_a_stream_that_worked_is_cut(follow
 
 
 async def test_reflector_resumes_from_a_bookmark(following: Follow) -> None:
-    """A quiet stream still moves on."""
+    """A watch without events still moves its revision forward."""
     follow = following()
     async with follow.running():
         other = follow.api.put(schema.SECRETS, {"metadata": {"name": "other", "namespace": "default"}})
@@ -105,8 +105,8 @@ async def test_reflector_resumes_from_a_bookmark(following: Follow) -> None:
     assert follow.client.watches[-1][0] == other["metadata"]["resourceVersion"]
 
 
-async def test_reflector_lists_again_when_its_revision_expired_and_tells_the_differences(following: Follow) -> None:
-    """Objects unchanged since produce nothing; vanished and recreated ones are deleted first."""
+async def test_reflector_relists_when_its_revision_expired_and_delivers_the_differences(following: Follow) -> None:
+    """Unchanged objects cause no call; deletions, also of recreated objects, come first."""
     follow = following()
     follow.put("stays")
     follow.put("recreated")
@@ -141,7 +141,7 @@ async def test_reflector_lists_again_when_its_revision_expired_and_tells_the_dif
 async def test_reflector_lists_consistently_when_the_revision_cannot_be_listed(
     error: ApiError, following: Follow
 ) -> None:
-    """The second try is at once, and later ones stay consistent until one succeeds."""
+    """The second list is sent at once; lists stay consistent reads until one succeeds."""
     follow = following()
     follow.client.list_errors = [error, InternalError("broken")]
     async with follow.running():
@@ -159,7 +159,7 @@ async def test_reflector_lists_as_before_after_an_ordinary_timeout(following: Fo
 
 
 async def test_reflector_lists_in_pages(following: Follow) -> None:
-    """Continued pages name no revision, and an expired token means one full list."""
+    """Continued pages have no revision, and an expired continue token leads to one full list."""
     follow = following()
     for number in range(1001):
         follow.put(f"map-{number}")
@@ -172,12 +172,12 @@ async def test_reflector_lists_in_pages(following: Follow) -> None:
         await asyncio.sleep(2)
         follow.client.cut()
         await asyncio.sleep(10)
-        # A server that pages the first list has no cache to spare.
+        # A server that pages the first list does not serve it from a watch cache, so relists are paged, too.
         assert [limit for _, limit, _ in follow.client.lists] == [500, 500, 500]
 
 
 async def test_reflector_backs_off_with_jitter_up_to_a_minute_and_recovers_after_two(following: Follow) -> None:
-    """The delays are 0.1 s doubled up to 30 s, each up to twice as long by jitter."""
+    """Delays double from 0.1 s to 30 s, each up to twice as long by jitter."""
     follow = following()
     follow.client.list_errors = [InternalError("broken")] * 12
     async with follow.running():
@@ -193,8 +193,8 @@ async def test_reflector_backs_off_with_jitter_up_to_a_minute_and_recovers_after
         assert len(follow.client.lists) == 15
 
 
-async def test_reflector_waits_as_long_as_the_server_says(following: Follow) -> None:
-    """Retry-After is a minimum, for the watch as for the list."""
+async def test_reflector_respects_retry_after(following: Follow) -> None:
+    """It is a minimum for watches and for lists."""
     follow = following()
     follow.client.list_errors = [TooManyRequests("slow", retry_after_seconds=20)]
     follow.client.watch_errors = [TooManyRequests("slow", retry_after_seconds=20)]
@@ -208,7 +208,6 @@ async def test_reflector_waits_as_long_as_the_server_says(following: Follow) -> 
 
 
 async def test_reflector_backs_off_when_streams_end_at_once(following: Follow) -> None:
-    """A server that ends every watch immediately is not hammered."""
     follow = following()
     async with follow.running():
         for _ in range(1000):
@@ -218,15 +217,15 @@ async def test_reflector_backs_off_when_streams_end_at_once(following: Follow) -
 
 
 async def test_reflector_keeps_trying_when_forbidden(following: Follow) -> None:
-    """Rights may be granted later."""
+    """Permissions may be granted later."""
     follow = following()
     follow.client.list_errors = [Forbidden("no")] * 3
     async with follow.running():
         follow.assert_same()
 
 
-async def test_reflector_gives_up_when_forbidden_and_told_so(following: Follow) -> None:
-    """So that a caller can fall back to narrower watches."""
+async def test_reflector_raises_forbidden_when_configured_to_give_up(following: Follow) -> None:
+    """A caller can then fall back to narrower watches."""
     for errors in ("list_errors", "watch_errors"):
         follow = following(give_up_on_forbidden=True)
         setattr(follow.client, errors, [Forbidden("no")])
@@ -236,7 +235,7 @@ async def test_reflector_gives_up_when_forbidden_and_told_so(following: Follow) 
 
 
 async def test_reflector_survives_a_sink_that_raises(caplog: pytest.LogCaptureFixture, following: Follow) -> None:
-    """The fault is logged and the next change delivered."""
+    """The error is logged, and the next change is delivered."""
     follow = following()
     async with follow.running():
         follow.sink.view["web"] = {}

@@ -1,4 +1,4 @@
-"""The reflector agrees with the server after any trouble."""
+"""The reflector ends up with the server's state after any fault."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ async def settle() -> None:
 
 @pytest.mark.parametrize("fault", list(Fault))
 async def test_reflector_agrees_with_the_server_after_each_fault_at_each_place(fault: Fault, following: Follow) -> None:
-    """One fault, tried at every call and event of a short life."""
+    """One fault, injected at each request and event of a short scenario in turn."""
     at = 0
     injected = True
     while injected:
@@ -55,7 +55,7 @@ STEPS = st.lists(
 
 
 class DoublingApi(MemoryApi):
-    """Sends any event of its history again when told to."""
+    """Can send any event of its history a second time."""
 
     def send_again(self, number: int) -> None:
         if self._history:
@@ -93,7 +93,7 @@ async def follow_script(follow: Any, api: DoublingApi, steps: list[tuple[str, st
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 def test_reflector_agrees_with_the_server_after_any_script(following: Follow, steps: list[tuple[str, str]]) -> None:
-    """Creates, updates, deletes, recreations, cuts, doubled events, 410s, in any order."""
+    """Creates, updates, deletes, recreations, cuts, duplicate events and 410s, in any order."""
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         api = DoublingApi(VirtualClock())
         runner.run(follow_script(following(api=api), api, steps))

@@ -1,4 +1,4 @@
-"""Requests as they go out and answers as they come back."""
+"""HTTP requests as they are sent, and responses as they are parsed."""
 
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -39,7 +39,7 @@ from pykubelet.client.request import (
 
 
 def test_plans_have_the_paths_and_parameters_of_the_api() -> None:
-    """One of each verb."""
+    """For each verb."""
     assert get_plan(PODS, "web", "default", "0") == RestRequest(
         "GET", "/api/v1/namespaces/default/pods/web?resourceVersion=0"
     )
@@ -87,8 +87,8 @@ def test_plan_refuses_names_that_are_paths(text: str) -> None:
         patch_plan(PODS, "web", {}, "default", PatchType.MERGE, text)
 
 
-def test_plan_refuses_what_would_address_something_else() -> None:
-    """Without a name an object's URL is the collection's; without a namespace, another one."""
+def test_plan_rejects_empty_names_and_namespaces() -> None:
+    """Without a name the URL is that of the collection; without a namespace it is a different resource path."""
     with pytest.raises(BadRequest, match="resource name may not be empty"):
         apply_plan(PODS, {}, "default", "me")
     with pytest.raises(BadRequest, match="resource name may not be empty"):
@@ -102,7 +102,7 @@ def test_plan_refuses_what_would_address_something_else() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters(), min_size=1), st.text(min_size=1))
 def test_plan_keeps_any_name_within_its_segment(name: str, namespace: str) -> None:
-    """Whatever the names hold, the path has the same segments and they decode to the names."""
+    """Whatever the names contain, the path has the same segments, and they decode to the names."""
     try:
         target = get_plan(PODS, name, namespace, "1").target
     except BadRequest:
@@ -116,12 +116,12 @@ def test_plan_keeps_any_name_within_its_segment(name: str, namespace: str) -> No
 
 
 def test_plan_shows_no_body() -> None:
-    """A body may be a Secret."""
+    """The body may be a Secret."""
     assert "hidden" not in repr(create_plan(PODS, {"x": "hidden"}, "default", ""))
 
 
-def test_read_list_names_the_kind_of_documents() -> None:
-    """The API leaves it out of items."""
+def test_read_list_adds_kind_and_version_to_documents() -> None:
+    """The API leaves both out of list items."""
     body = b'{"kind":"PodList","metadata":{"resourceVersion":"5","continue":"c"},"items":[{"metadata":{"name":"a"}}]}'
     listing = read_list(as_documents(PODS), body)
     assert listing.items == ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}},)
@@ -165,14 +165,14 @@ def test_read_error_gives_the_class_message_and_wait(
 
 
 def test_only_reads_are_repeated_after_an_unclear_failure() -> None:
-    """A write may have been carried out before a 500."""
+    """A write may have taken effect before the server returned 500 or 504."""
     get, post = RestRequest("GET", "/"), RestRequest("POST", "/")
     assert [may_repeat(get, code) for code in (429, 500, 503, 504, 404)] == [True, True, True, True, False]
     assert [may_repeat(post, code) for code in (429, 500, 503, 504, 404)] == [True, False, True, False, False]
 
 
-def test_who_reads_only_metadata_asks_for_no_more() -> None:
-    """In the form of a list for a list; any server that knows no such form gives all of it."""
+def test_metadata_only_reads_request_partial_object_metadata() -> None:
+    """A server that does not support it returns full objects."""
     plan = list_plan(PODS, "", Selection(), "", 0, "")
     assert accepting_metadata(plan, POD_KIND, is_list=True) is plan
     forms = [accepting_metadata(plan, metadata_of(PODS), is_list=is_list).accept for is_list in (False, True)]
@@ -189,5 +189,5 @@ def test_who_reads_only_metadata_asks_for_no_more() -> None:
     ],
 )
 def test_warnings_are_read_from_their_headers(headers: tuple[str, ...], texts: tuple[str, ...]) -> None:
-    """Without quotes and escapes; what is no warning is left out."""
+    """Quotes and escapes are removed; malformed headers are skipped."""
     assert read_warnings(headers) == texts

@@ -1,4 +1,4 @@
-"""Watch lines: split anywhere, read as events, bounded."""
+"""Watch streams are split into lines of limited length, and the lines parsed as events."""
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ from pykubelet.client.request import LineSplitter, read_event
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.binary(max_size=20).map(lambda text: text.replace(b"\n", b"n")), max_size=8), st.data())
 def test_splitter_gives_the_same_lines_however_they_arrive(lines: list[bytes], data: st.DataObject) -> None:
-    """Chunks may end anywhere."""
+    """A chunk may end anywhere."""
     stream = b"".join(line + b"\n" for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
     splitter = LineSplitter()
@@ -27,7 +27,7 @@ def test_splitter_gives_the_same_lines_however_they_arrive(lines: list[bytes], d
 
 
 def test_splitter_refuses_a_line_that_is_too_long() -> None:
-    """However small its pieces."""
+    """Also when the line arrives in several chunks."""
     splitter = LineSplitter(max_bytes=10)
     assert list(splitter.lines(b"0123456789\n01234")) == [b"0123456789"]
     assert splitter.is_within_line
@@ -52,19 +52,19 @@ def test_read_event_gives_a_bookmark_without_an_object() -> None:
     assert (event.type, event.object, event.resource_version) == ("BOOKMARK", None, "9")
 
 
-def test_read_event_raises_what_an_error_event_says() -> None:
-    """410 in the stream is 410."""
+def test_read_event_raises_the_error_of_an_error_event() -> None:
+    """A 410 in the stream raises Expired."""
     with pytest.raises(Expired, match="too old"):
         read_event(POD_KIND, b'{"type":"ERROR","object":' + serializer.encode(Expired("too old").to_status()) + b"}")
     with pytest.raises(InternalError):
         read_event(POD_KIND, b'{"type":"ERROR","object":"?"}')
 
 
-def test_read_event_leaves_out_what_it_does_not_know() -> None:
+def test_read_event_ignores_unknown_event_types() -> None:
     assert read_event(POD_KIND, b'{"type":"RENAMED","object":{}}') is None
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"x", b'{"type":"ADDED","object":[]}', b'{"type":"ADDED","object":'])
-def test_read_event_refuses_lines_that_are_no_events(line: bytes) -> None:
+def test_read_event_rejects_lines_that_are_not_events(line: bytes) -> None:
     with pytest.raises(InternalError, match="unable to decode an event"):
         read_event(POD_KIND, line)

@@ -1,4 +1,4 @@
-"""Messages between a command and whoever runs it."""
+"""WebSocket messages between the client of an exec session and the node."""
 
 import pytest
 
@@ -18,8 +18,8 @@ from pykubelet.kubelet.server.streaming.session import SUCCESS, exit_status, fai
 from pykubelet.kubelet.server.streaming.wsstream import ChannelMessage, ChannelProtocol, read_message
 
 
-def test_node_reads_what_is_written() -> None:
-    """Data, sizes and the end of input; the older protocol has no word for that."""
+def test_node_parses_the_messages_of_the_client() -> None:
+    """Data, terminal sizes and the end of input, which the older protocol cannot signal."""
     assert read_message(ChannelProtocol.V5, message(STDIN, b"hello")) == ChannelMessage(0, b"hello")
     assert read_message(ChannelProtocol.V5, end_of_input(V5) or b"") == ChannelMessage(0, b"", is_close=True)
     assert end_of_input(V4) is None
@@ -43,6 +43,6 @@ def test_node_reads_what_is_written() -> None:
         (b"", ExecOutcome(1, "the connection ended before the command did")),
     ],
 )
-def test_ending_is_what_the_node_tells(told: bytes, ending: ExecOutcome) -> None:
-    """An exit code, or why there is none."""
+def test_outcome_is_read_from_the_status_of_the_node(told: bytes, ending: ExecOutcome) -> None:
+    """An exit code, or the reason why there is none."""
     assert read_exec_outcome(told) == ending

@@ -24,5 +24,5 @@ CASES = {
 def test_node_listens_where_its_api_server_reaches_it(
     bind: str, server: str, machine: str, expected: ListenAddress
 ) -> None:
-    """And nowhere else, unless told so."""
+    """It listens nowhere else, unless a bind address is given."""
     assert listen_address(bind, server, machine) == expected

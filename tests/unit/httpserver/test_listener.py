@@ -1,4 +1,4 @@
-"""Where a server listens, and how it is called."""
+"""Sockets that a server listens on, and the addresses by which it is reached."""
 
 import socket
 
@@ -21,7 +21,7 @@ from pykubelet.httpserver.listener import listen, local_url, public_host, with_p
     ],
 )
 def test_with_port_adds_the_port_where_none_is_given(host: str, address: str) -> None:
-    """Names, and addresses of both kinds."""
+    """It accepts names, IPv4 and IPv6 addresses."""
     assert with_port(host, 6443) == address
 
 
@@ -36,21 +36,21 @@ def test_with_port_adds_the_port_where_none_is_given(host: str, address: str) ->
     ],
 )
 def test_local_url_leads_to_the_server(bind: str, url: str) -> None:
-    """Also if it listens on all addresses."""
+    """This holds even if the server listens on all addresses."""
     assert local_url(bind, 1) == url
 
 
 @given(st.ip_addresses())
 @settings(max_examples=50)
 def test_public_host_is_never_a_local_address_unless_there_is_no_other(address: object) -> None:
-    """What is bound to one address of the network is called by it."""
+    """A server bound to one network address is reached by that address."""
     bind = str(address)
     found = public_host(bind)
     assert found == bind or bind in ("0.0.0.0", "::", "::1") or bind.startswith("127.")
 
 
 def test_listen_takes_a_free_port_and_refuses_one_that_is_taken() -> None:
-    """Port 0 is any."""
+    """Port 0 means any free port."""
     with listen("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         assert first.family == socket.AF_INET

@@ -1,4 +1,4 @@
-"""What a request line's target means: decoded once, read as Go reads it, never an exception but BadRequest."""
+"""Request targets: decoded once, read as Go reads them, with no exception but BadRequest."""
 
 import pytest
 from hypothesis import given, settings
@@ -23,13 +23,13 @@ from pykubelet.httpserver.request import pairs, read_query, read_target
     ],
 )
 def test_read_target_gives_the_decoded_path(raw: str, path: str) -> None:
-    """The forms of a target, and tricks with them."""
+    """The cases are the forms of a target, and attempts to abuse them."""
     assert read_target(raw).path == path
 
 
 @pytest.mark.parametrize("raw", ["/a%zz", "/a%2", "*", "", "host:443", "/%"])
 def test_read_target_refuses_what_is_no_path(raw: str) -> None:
-    """Bad escapes, and targets of other methods."""
+    """They are invalid escapes, and targets of other methods."""
     with pytest.raises(BadRequest):
         read_target(raw)
 
@@ -47,19 +47,19 @@ def test_read_target_refuses_what_is_no_path(raw: str) -> None:
     ],
 )
 def test_read_query_keeps_the_first_value_of_each_parameter(raw: str, query: dict[str, str]) -> None:
-    """Repeated, empty and broken pairs."""
+    """Empty and invalid pairs are left out."""
     assert dict(read_query(raw)) == query
 
 
 def test_pairs_keep_repeated_parameters() -> None:
-    """A health page may be asked to leave out several checks."""
+    """A request for a health page can exclude several checks."""
     assert pairs("exclude=a&exclude=b") == [("exclude", "a"), ("exclude", "b")]
 
 
 @given(st.text(max_size=60))
 @settings(max_examples=100)
 def test_read_target_survives_anything(raw: str) -> None:
-    """Whatever comes in, what comes out can be written as UTF-8."""
+    """For any input, path and query can be encoded as UTF-8."""
     try:
         target = read_target(f"/{raw}")
     except BadRequest:

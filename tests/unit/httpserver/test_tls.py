@@ -1,4 +1,4 @@
-"""The TLS that everything serves with."""
+"""TLS settings of all servers."""
 
 import ssl
 

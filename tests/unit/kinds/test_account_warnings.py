@@ -42,15 +42,15 @@ def _with_finalizers(*names: str) -> dict[str, Any]:
     ],
 )
 def test_finalizer_should_have_a_domain(name: str, warning: str) -> None:
-    """Only those that a change adds are told of."""
+    """An update warns only about finalizers that it adds."""
     warnings = [f"metadata.finalizers: {warning}"] * bool(warning)
     assert finalizer_warnings(_with_finalizers(name)) == warnings
     assert finalizer_change_warnings(_with_finalizers(name, "a.b/c"), _with_finalizers("a.b/c")) == warnings
     assert finalizer_change_warnings(_with_finalizers(name), _with_finalizers(name)) == []
 
 
-def test_finalizer_that_is_no_name_warns_of_that_too() -> None:
-    """In the order of the alphabet."""
+def test_invalid_finalizer_name_gives_another_warning() -> None:
+    """The finalizers are reported in alphabetical order."""
     first, second, third = finalizer_warnings(_with_finalizers("z", "a b"))
     assert first.startswith('metadata.finalizers: "a b": name part must consist of')
     assert second == f'metadata.finalizers: "a b": prefer a domain-qualified finalizer name {_AVOIDS}'
@@ -58,7 +58,7 @@ def test_finalizer_that_is_no_name_warns_of_that_too() -> None:
 
 
 def test_service_account_warns_when_the_annotation_is_new() -> None:
-    """Not again with each change."""
+    """An update that keeps the annotation does not warn again."""
     new = {"metadata": {"annotations": {"kubernetes.io/enforce-mountable-secrets": "true"}}}
     warning = (
         "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; prefer separate namespaces "
@@ -141,13 +141,13 @@ _PEM_KEY, _PEM_CERTIFICATE, _PEM_OTHER = _block("PRIVATE KEY"), _block("CERTIFIC
         ),
     ],
 )
-def test_pair_that_is_none_is_told_in_the_words_of_go(certificate: bytes, key: bytes, problem: str) -> None:
-    """What is missing where."""
+def test_invalid_key_pair_has_the_message_of_go(certificate: bytes, key: bytes, problem: str) -> None:
+    """The message names the input and what is missing in it."""
     assert key_pair_problem(certificate, key) == problem
 
 
 def test_pair_must_belong_together() -> None:
-    """Of one algorithm, and the same key."""
+    """Both must have the same algorithm, and the key must be that of the certificate."""
     assert key_pair_problem(_certificate("a"), _private("a")) == ""
     assert key_pair_problem(_certificate("ed25519"), b"text before\n" + _private("ed25519")) == ""
     assert key_pair_problem(_certificate("a"), _private("b")) == "tls: private key does not match public key"
@@ -156,8 +156,8 @@ def test_pair_must_belong_together() -> None:
     assert key_pair_problem(_certificate("a"), _private("ed448")) == "tls: failed to parse private key"
 
 
-def test_certificate_of_a_key_that_go_does_not_know_is_told_apart() -> None:
-    """One that cryptography knows, and an unknown one."""
+def test_certificate_with_a_key_type_unknown_to_go_has_its_own_message() -> None:
+    """One type is known to the cryptography package, the other is not."""
     problem = "tls: unknown public key algorithm"
     assert key_pair_problem(_certificate("ed448"), _private("a")) == problem
     unknown = x509.load_pem_x509_certificate(_certificate("a")).public_bytes(Encoding.DER)
@@ -165,8 +165,8 @@ def test_certificate_of_a_key_that_go_does_not_know_is_told_apart() -> None:
     assert key_pair_problem(_block("CERTIFICATE", b64encode(unknown).decode()), _private("a")) == problem
 
 
-def test_secret_warns_only_if_it_is_of_the_type() -> None:
-    """Its data are base64."""
+def test_secret_warns_only_if_its_type_is_tls() -> None:
+    """Certificate and key are base64 data of the secret."""
     data = {"tls.crt": b64encode(_certificate("a")).decode(), "tls.key": b64encode(_private("a")).decode()}
     assert secret_warnings({"type": "kubernetes.io/tls", "data": data}) == []
     assert secret_warnings({"type": "kubernetes.io/tls", "data": data | {"tls.key": ""}}) == [
@@ -177,6 +177,6 @@ def test_secret_warns_only_if_it_is_of_the_type() -> None:
 
 @given(st.binary(max_size=60), st.sampled_from([b"", _PEM_CERTIFICATE, _PEM_KEY]), st.binary(max_size=20))
 def test_any_bytes_give_a_problem_and_no_failure(before: bytes, block: bytes, after: bytes) -> None:
-    """No secret stops the server."""
+    """No content of a secret raises an exception."""
     text = before + b"\n" + block + after
     assert key_pair_problem(text, text)

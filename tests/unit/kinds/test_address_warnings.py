@@ -1,4 +1,4 @@
-"""Warnings about addresses and networks that should be written another way."""
+"""Warnings about addresses and networks that are not in canonical form."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ def _non_standard(kind: str, text: str, better: str) -> str:
     ],
 )
 def test_address_has_one_form(text: str, warning: str) -> None:
-    """Other forms are taken, with a warning that names the one."""
+    """Other forms are accepted, with a warning that names the canonical form."""
     assert ip_warnings(text, "spec.x") == [warning] * bool(warning)
 
 
@@ -91,13 +91,13 @@ def test_address_has_one_form(text: str, warning: str) -> None:
     ],
 )
 def test_network_has_one_form(text: str, warnings: list[str]) -> None:
-    """Other forms are taken, with warnings that name the one."""
+    """Other forms are accepted, with warnings that name the canonical form."""
     assert cidr_warnings(text, "spec.x") == warnings
 
 
 @given(st.ip_addresses(), st.integers(0, 128))
 def test_canonical_form_gives_no_warning(address: object, length: int) -> None:
-    """What a warning proposes is what is right."""
+    """Warnings propose this form."""
     text = str(address)
     network = parse_network(f"{text}/{length}")
     if not text.startswith("::ffff:"):
@@ -108,6 +108,6 @@ def test_canonical_form_gives_no_warning(address: object, length: int) -> None:
 
 @given(st.text(st.sampled_from("0123456789abfF:./%"), max_size=20))
 def test_any_text_gives_a_warning_only_if_it_is_an_address(text: str) -> None:
-    """And never fails."""
+    """No text raises an exception."""
     assert not (ip_warnings(text, "x") and parse_address(text) is None)
     assert not (cidr_warnings(text, "x") and parse_network(text) is None)

@@ -1,4 +1,4 @@
-"""Properties of the rules of every kind of the core group, of leases and events, over documents of every shape."""
+"""Properties of the strategies of every core kind, of leases and events, over documents of every shape."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ def _document(random: Any, served: Kind) -> dict[str, Any]:
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
 def test_defaults_are_idempotent_and_in_normal_form_for_any_document(served: Kind, random: Any) -> None:
-    """A second reading finds nothing to fill in, and the caller's document is never written to."""
+    """A second pass changes nothing, and the caller's document is not modified."""
     document = _document(random, served)
     before = json.dumps(document)
     once = served.strategy.default(document)
@@ -47,7 +47,7 @@ def test_defaults_are_idempotent_and_in_normal_form_for_any_document(served: Kin
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
 def test_writes_of_any_document_end_in_errors_not_in_failures(served: Kind, random: Any) -> None:
-    """Whatever is sent, each endpoint returns an object and a list of printable errors."""
+    """Each endpoint returns an object and a list of printable errors, whatever is sent."""
     strategy = served.strategy
     old = strategy.prepare_create(strategy.default(_document(random, served)))
     new = strategy.default(_document(random, served))
@@ -67,11 +67,11 @@ def test_writes_of_any_document_end_in_errors_not_in_failures(served: Kind, rand
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
 def test_an_update_without_a_change_keeps_everything(served: Kind, random: Any) -> None:
-    """What is stored, sent again through either endpoint, stays unchanged."""
+    """A stored object that is sent again through either endpoint stays unchanged."""
     strategy = served.strategy
     stored = strategy.prepare_create(strategy.default(_document(random, served)))
     assert strategy.prepare_update(strategy.default(stored), stored) == stored
     by_controller = strategy.prepare_status(strategy.default(stored), stored)
-    # Only who deletes an object may say when that happened, and pods' owners are not for nodes to change.
+    # Only a delete sets deletionTimestamp, and a node may not change the owners of a pod.
     by_controller["metadata"].setdefault("deletionTimestamp", stored["metadata"].get("deletionTimestamp"))
     assert without_nulls(by_controller) == without_nulls(stored)

@@ -1,4 +1,4 @@
-"""Properties of the rules of every kind outside the core group, over documents of every shape."""
+"""Properties of the strategies of every kind outside the core group, over documents of every shape."""
 
 import json
 from typing import Any
@@ -82,7 +82,7 @@ def _read(strategy: Strategy, document: dict[str, Any]) -> dict[str, Any]:
     try:
         return strategy.default(document)
     except BadRequest:
-        # An annotation that stands for a number is none.
+        # An annotation that must be a number is not one.
         document["metadata"].pop("annotations")
         return strategy.default(document)
 
@@ -93,7 +93,7 @@ def _read(strategy: Strategy, document: dict[str, Any]) -> dict[str, Any]:
 def test_defaults_are_idempotent_and_in_normal_form_for_any_document(
     strategy: Strategy, definition: str, random: Any
 ) -> None:
-    """A second reading finds nothing to fill in, and the caller's document is never written to."""
+    """A second pass changes nothing, and the caller's document is not modified."""
     document = _document(random, definition)
     before = json.dumps(document)
     try:
@@ -102,7 +102,7 @@ def test_defaults_are_idempotent_and_in_normal_form_for_any_document(
         return
     assert json.dumps(document) == before
     assert strategy.default(once) == once
-    # Which lists are written as null is left to each kind.
+    # Each kind decides which lists are written as null.
     assert without_nulls(normal_form(once, definition)) == without_nulls(once)
 
 
@@ -110,7 +110,7 @@ def test_defaults_are_idempotent_and_in_normal_form_for_any_document(
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
 def test_writes_of_any_document_end_in_errors_not_in_failures(strategy: Strategy, definition: str, random: Any) -> None:
-    """Whatever is sent, each endpoint returns an object and a list of printable errors."""
+    """Each endpoint returns an object and a list of printable errors, whatever is sent."""
     old = strategy.prepare_create(_read(strategy, _document(random, definition)))
     new = _read(strategy, _document(random, definition))
     errors = strategy.validate_create(old)
@@ -130,7 +130,7 @@ def test_writes_of_any_document_end_in_errors_not_in_failures(strategy: Strategy
 def test_an_update_without_a_change_keeps_the_generation_and_all_else(
     strategy: Strategy, definition: str, random: Any
 ) -> None:
-    """What is stored, sent again through either endpoint, stays unchanged."""
+    """A stored object that is sent again through either endpoint stays unchanged."""
     stored = strategy.prepare_create(_read(strategy, _document(random, definition)))
     assert strategy.prepare_update(stored, stored) == stored
     assert strategy.prepare_status(stored, stored) == stored

@@ -23,7 +23,7 @@ def _document(random: Any, served: Kind) -> dict[str, Any]:
 
 
 def test_kinds_with_warnings_are_those_of_upstream() -> None:
-    """Strategies that give some, of the kinds that are served."""
+    """The kinds are those whose strategies return warnings."""
     assert {kind.id for kind in _KINDS} == {
         "cronjobs.batch",
         "daemonsets.apps",
@@ -53,7 +53,7 @@ def test_kinds_with_warnings_are_those_of_upstream() -> None:
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
 def test_any_document_gives_texts_and_no_failure(served: Kind, random: Any) -> None:
-    """Whatever passed validation, and even what would not."""
+    """Documents that would not pass validation raise no exception either."""
     strategy, warnings = served.strategy, served.strategy.warnings
     made = _document(random, served)
     new = _document(random, served)

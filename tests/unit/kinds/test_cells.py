@@ -1,4 +1,4 @@
-"""The rows of all kinds but pods."""
+"""The table rows of all kinds but pods."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -89,7 +89,7 @@ ROWS = [
     ("kind", "document", "cells"), ROWS, ids=[f"{index}-{row[0]}" for index, row in enumerate(ROWS)]
 )
 def test_row_shows_what_kubectl_shows(kind: str, document: dict[str, Any], cells: list[Any]) -> None:
-    """Cells as upstream's printers fill them."""
+    """The cells are those of upstream's printers."""
     assert CELLS[kind]({"metadata": _META, **document}, _AGE) == cells
 
 

@@ -1,4 +1,4 @@
-"""The rules of CertificateSigningRequests through each of their endpoints."""
+"""The strategy of CertificateSigningRequests through each of their endpoints."""
 
 import base64
 from typing import Any
@@ -35,7 +35,7 @@ def request(**spec: Any) -> dict[str, Any]:
 
 
 def stored(*conditions: dict[str, Any], certificate: str = "") -> dict[str, Any]:
-    """An object as it is kept."""
+    """A stored request with these conditions and this certificate."""
     made, errors = create(CERTIFICATE_REQUESTS, request(), namespace="")
     assert errors == []
     status = ({"conditions": list(conditions)} if conditions else {}) | (
@@ -58,14 +58,14 @@ BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("spec", "message"), BAD_SPECS.values(), ids=BAD_SPECS)
 def test_request_is_rejected_when_invalid(spec: dict[str, Any], message: str) -> None:
-    """In the words of Kubernetes."""
+    """The message is that of Kubernetes."""
     _, errors = create(CERTIFICATE_REQUESTS, request(**spec), namespace="")
     assert len(errors) == 1
     assert message in errors[0]
 
 
 def test_new_request_has_no_decision_and_no_certificate() -> None:
-    """Nor changes what was asked for, whichever endpoint is used."""
+    """Creating or updating a request sets neither of them, and an update does not change the spec."""
     made, errors = create(CERTIFICATE_REQUESTS, request() | {"status": {"conditions": [APPROVED]}}, namespace="")
     assert (made["status"], errors) == ({}, [])
     patch = {"spec": {"signerName": "example.com/x"}, "status": {"conditions": [APPROVED], "certificate": CERTIFICATE}}
@@ -74,7 +74,7 @@ def test_new_request_has_no_decision_and_no_certificate() -> None:
 
 
 def test_approval_changes_conditions_only() -> None:
-    """A certificate that comes along is dropped; what is decided stays so."""
+    """A certificate in the update is dropped; a decision can be neither removed nor changed."""
     patch = {"status": {"conditions": [APPROVED], "certificate": CERTIFICATE}}
     changed, errors = update(APPROVAL, stored(), patch)
     assert (changed["status"], errors) == ({"conditions": [APPROVED]}, [])
@@ -94,14 +94,14 @@ BAD_CONDITIONS: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("condition", "message"), BAD_CONDITIONS.values(), ids=BAD_CONDITIONS)
 def test_condition_is_rejected_when_invalid(condition: dict[str, Any], message: str) -> None:
-    """A decision is made or it is not there."""
+    """The status of a decision must be True."""
     _, errors = update(APPROVAL, stored(), {"status": {"conditions": [condition]}})
     assert len(errors) == 1
     assert message in errors[0]
 
 
 def test_signer_adds_a_certificate_and_no_decision() -> None:
-    """Once; and a decision keeps the form it was made in."""
+    """A certificate can be set once, and decisions stay as they were made."""
     patch = {"status": {"certificate": CERTIFICATE, "conditions": [APPROVED | {"reason": "Other"}]}}
     changed, errors = update_status(CERTIFICATE_REQUESTS, stored(APPROVED), patch)
     assert (changed["status"]["conditions"], errors) == ([APPROVED], [])
@@ -128,7 +128,7 @@ def test_certificate_must_be_one(pem: bytes, message: str) -> None:
 
 
 def test_requests_are_selected_by_signer() -> None:
-    """By name and signer, and shown with their condition."""
+    """Fields are the name and the signer, and the row shows the conditions."""
     fields = CERTIFICATE_REQUESTS.fields(stored())
     assert fields == {"metadata.name": "x", "spec.signerName": SIGNER}
     held = stored(APPROVED, certificate=CERTIFICATE)
@@ -171,7 +171,7 @@ def decisions(status: dict[str, Any]) -> list[Any]:
 @settings(max_examples=50)
 @given(before=_STATUS, after=_STATUS)
 def test_endpoint_changes_only_its_own_part(endpoint: str, before: Any, after: Any) -> None:
-    """Whatever is stored and sent: it is refused, or decisions came by approval and certificates by the signer."""
+    """Only approval changes decisions, and only the status endpoint changes certificates."""
     prepare, validate = ENDPOINTS[endpoint]
     old, sent = {**stored(), "status": before}, {**stored(), "status": after}
     new = prepare(sent, old)

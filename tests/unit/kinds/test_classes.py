@@ -1,4 +1,4 @@
-"""The rules of the classes that a cluster has: priorities, runtimes, storage."""
+"""The strategies of priority classes, runtime classes and storage classes."""
 
 from typing import Any
 
@@ -50,15 +50,15 @@ _RESERVED = (
         ),
     ],
 )
-def test_priority_class_is_refused_when_it_takes_what_is_the_systems(
+def test_priority_class_is_refused_when_its_name_or_value_is_reserved(
     document: dict[str, Any], messages: list[str]
 ) -> None:
-    """Names and values above the users' belong to the system."""
+    """Names and values above those for users are reserved for the system."""
     assert create(_PRIORITIES, document, namespace="")[1] == messages
 
 
 def test_priority_class_is_refused_when_its_value_or_policy_changes() -> None:
-    """Pods carry both; a change would make them disagree."""
+    """Pods copy both, so a change would make them disagree."""
     stored, _ = create(_PRIORITIES, {"value": 1}, namespace="")
     assert stored["preemptionPolicy"] == "PreemptLowerPriority"
     new, messages = update(_PRIORITIES, stored, {"value": 2, "preemptionPolicy": "Never", "description": "d"})
@@ -108,7 +108,6 @@ def test_runtime_class_is_rejected_when_invalid(document: dict[str, Any], messag
 
 
 def test_runtime_class_is_refused_when_its_handler_changes() -> None:
-    """It is what the class is."""
     stored, _ = create(_RUNTIMES, {"handler": "a"}, namespace="")
     assert update(_RUNTIMES, stored, {"handler": "b"})[1] == ['handler: Invalid value: "b": field is immutable']
     assert _RUNTIMES.allows_create_on_update
@@ -166,8 +165,8 @@ def test_storage_class_is_rejected_when_invalid(document: dict[str, Any], messag
     assert create(_STORAGE, document, namespace="")[1] == messages
 
 
-def test_storage_class_is_refused_when_what_made_its_volumes_changes() -> None:
-    """Only what is about volumes to come may change."""
+def test_storage_class_is_refused_when_an_immutable_field_changes() -> None:
+    """Only fields that affect volumes created later may change."""
     stored, _ = create(_STORAGE, {"provisioner": "p"}, namespace="")
     assert (stored["reclaimPolicy"], stored["volumeBindingMode"]) == ("Delete", "Immediate")
     assert update(_STORAGE, stored, {"allowVolumeExpansion": True, "mountOptions": ["ro"]})[1] == []

@@ -35,8 +35,8 @@ def _node(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = No
     return create(NODES, document, namespace="")
 
 
-def test_new_node_keeps_its_status_and_gets_what_goes_with_it() -> None:
-    """One block of addresses is all of them, and all of the capacity is there to be used."""
+def test_new_node_keeps_its_status_and_gets_derived_fields() -> None:
+    """podCIDRs is derived from podCIDR, and allocatable from capacity."""
     node, messages = _node({"podCIDR": "10.0.0.0/24"}, {"capacity": {"cpu": "4", "memory": "1024Ki"}})
     assert messages == []
     assert node["spec"]["podCIDRs"] == ["10.0.0.0/24"]
@@ -92,7 +92,7 @@ def test_bad_node_is_rejected(spec: dict[str, Any], status: dict[str, Any], mess
 
 
 def test_node_keeps_its_block_and_provider_once_it_has_them() -> None:
-    """Both may be filled in later."""
+    """Both may be set later, but not changed."""
     node, _ = _node()
     filled, messages = update(NODES, node, {"spec": {"podCIDR": "10.0.0.0/24", "providerID": "a"}})
     assert messages == []
@@ -113,7 +113,7 @@ def test_status_update_of_a_node_leaves_its_spec_alone_and_refuses_repeated_addr
 
 
 def test_new_namespace_is_active_and_ends_only_when_it_is_empty() -> None:
-    """It carries its name as a label; the finalizer is what keeps it until then."""
+    """Its name is a label; only the finalize endpoint removes its finalizers."""
     namespace, messages = create(NAMESPACES, {"spec": {"finalizers": ["a/b"]}}, namespace="")
     assert messages == []
     assert namespace["metadata"]["labels"] == {"kubernetes.io/metadata.name": "x"}
@@ -127,7 +127,7 @@ def test_new_namespace_is_active_and_ends_only_when_it_is_empty() -> None:
     ]
 
 
-def test_phase_of_a_namespace_says_whether_it_ends() -> None:
+def test_phase_of_a_namespace_must_match_its_deletion_timestamp() -> None:
     namespace, _ = create(NAMESPACES, {}, namespace="")
     assert update_status(NAMESPACES, namespace, {"status": {"phase": "Terminating"}})[1] == [
         "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"
@@ -153,7 +153,7 @@ def test_lease_has_a_duration_above_zero(spec: dict[str, Any], messages: list[st
 
 
 def test_old_event_needs_little_and_new_event_needs_all() -> None:
-    """An event with a time of its own must say who saw it do what."""
+    """An event with eventTime must have a reporting component and instance, an action and a reason."""
     assert create(EVENTS, _EVENT)[1] == []
     assert create(NEW_EVENTS, _NEW_EVENT)[1] == []
     timed = {**_EVENT, "eventTime": "2026-01-01T00:00:00.000000Z"}
@@ -192,7 +192,7 @@ def test_new_event_may_only_grow_a_series() -> None:
 
 
 def test_events_are_selected_by_the_names_of_their_group() -> None:
-    """The source is who reported it, where no component is named."""
+    """The source is the reporting component when no source component is named."""
     old = {**_EVENT, "metadata": {"name": "e"}, "reportingComponent": "c"}
     assert EVENTS.fields(old)["source"] == "c"
     assert EVENTS.fields(old)["involvedObject.namespace"] == "default"

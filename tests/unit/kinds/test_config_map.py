@@ -19,7 +19,7 @@ def _base64(text: str) -> str:
 
 
 def test_plain_text_of_a_secret_becomes_data() -> None:
-    """It wins over data of the same key, and is never stored as such."""
+    """It overrides data of the same key, and is not stored as stringData."""
     secret, messages = create(SECRETS, {"stringData": {"a": "x"}, "data": {"a": _base64("old"), "b": _base64("y")}})
     assert messages == []
     assert secret["data"] == {"a": _base64("x"), "b": _base64("y")}
@@ -64,7 +64,7 @@ def test_secret_has_what_its_type_needs(secret: dict[str, Any], messages: list[s
 
 
 def test_error_about_a_bad_docker_config_does_not_quote_it() -> None:
-    """A password never appears in a log."""
+    """A password thus never appears in a log."""
     secret = {"type": "kubernetes.io/dockercfg", "stringData": {".dockercfg": "hunter2"}}
     _, messages = create(SECRETS, secret)
     assert len(messages) == 1
@@ -73,7 +73,7 @@ def test_error_about_a_bad_docker_config_does_not_quote_it() -> None:
 
 
 def test_type_of_a_secret_stays() -> None:
-    """Left out it is kept; another is refused."""
+    """An update without a type keeps the stored one; another type is refused."""
     stored, _ = create(SECRETS, {"type": "a/b"})
     assert update(SECRETS, stored, {"type": "c/d"})[1] == ['type: Invalid value: "c/d": field is immutable']
     assert SECRETS.prepare_update({**stored, "type": ""}, stored)["type"] == "a/b"
@@ -107,6 +107,6 @@ def test_config_map_holds_up_to_a_megabyte(data: dict[str, Any], is_fine: bool) 
 )
 @settings(max_examples=50, deadline=None)
 def test_plain_text_of_a_secret_survives_as_data(texts: dict[str, str]) -> None:
-    """Every text is found again under its key."""
+    """Each text is stored in base64 under its key."""
     secret = SECRETS.default({"metadata": {"name": "s"}, "stringData": texts})
     assert secret.get("data", {}) == {key: _base64(text) for key, text in texts.items()}

@@ -17,8 +17,8 @@ def _cron_job(job: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "CronJob", "spec": document}
 
 
-def test_cron_job_is_filled_in_when_it_says_little() -> None:
-    """The template of its jobs gets the defaults of pods, not those of jobs."""
+def test_cron_job_gets_defaults_when_fields_are_missing() -> None:
+    """The job template gets the defaults of pods, not those of jobs."""
     stored, messages = create(CRON_JOBS, _cron_job())
     spec = {name: value for name, value in stored["spec"].items() if name != "jobTemplate"}
     assert messages == []
@@ -86,7 +86,7 @@ def test_cron_job_is_rejected_when_its_spec_is_invalid(document: dict[str, Any],
 
 
 def test_cron_job_may_keep_a_zone_in_its_schedule_when_it_had_one() -> None:
-    """But not together with the field that replaced it."""
+    """It may not be combined with the timeZone field that replaced it."""
     stored, _ = create(CRON_JOBS, _cron_job(schedule="TZ=UTC * * * * *"))
     assert update(CRON_JOBS, stored, {"spec": {"schedule": "CRON_TZ=UTC 5 * * * *"}})[1] == []
     assert update(CRON_JOBS, stored, {"spec": {"timeZone": "Etc/UTC"}})[1] == [
@@ -94,8 +94,8 @@ def test_cron_job_may_keep_a_zone_in_its_schedule_when_it_had_one() -> None:
     ]
 
 
-def test_cron_job_status_is_taken_as_it_comes() -> None:
-    """Upstream has no rules for it; the spec stays."""
+def test_cron_job_status_is_not_validated() -> None:
+    """Upstream does not validate it either; the spec does not change."""
     stored, _ = create(CRON_JOBS, _cron_job())
     status = {"lastScheduleTime": "2026-01-01T00:00:00Z"}
     new, messages = update_status(CRON_JOBS, stored, {"spec": {"suspend": True}, "status": status})

@@ -22,7 +22,7 @@ def _template_generation(document: dict[str, Any]) -> str:
 
 
 def test_daemon_set_counts_changes_of_its_template_apart_from_its_generation() -> None:
-    """Only the controller's own template moves both."""
+    """Only a change of the pod template increments both."""
     stored, messages = create(DAEMON_SETS, _DAEMON_SET)
     assert (stored["metadata"]["generation"], _template_generation(stored), messages) == (1, "1", [])
     limited, messages = update(DAEMON_SETS, stored, {"spec": {"minReadySeconds": 3}})
@@ -34,7 +34,7 @@ def test_daemon_set_counts_changes_of_its_template_apart_from_its_generation() -
 
 
 def test_daemon_set_keeps_its_template_generation_when_a_request_sets_it() -> None:
-    """Neither endpoint lets it through once the object is there; a new object may start anywhere above zero."""
+    """Neither endpoint changes that of a stored object; a new object may start with any value above zero."""
     stored, _ = create(DAEMON_SETS, {**_DAEMON_SET, "metadata": {"annotations": {TEMPLATE_GENERATION: "5"}}})
     patch = {"metadata": {"annotations": {TEMPLATE_GENERATION: "9"}}}
     assert _template_generation(stored) == "5"
@@ -89,7 +89,7 @@ def test_daemon_set_is_rejected_when_its_spec_is_invalid(spec: dict[str, Any], m
 
 
 def test_daemon_set_is_refused_when_its_selector_changes() -> None:
-    """The message about the change comes first."""
+    """The error about the change comes first."""
     stored, _ = create(DAEMON_SETS, _DAEMON_SET)
     _, messages = update(DAEMON_SETS, stored, {"spec": {"selector": {"matchLabels": {"a": "c"}}}})
     assert messages == [
@@ -99,7 +99,7 @@ def test_daemon_set_is_refused_when_its_selector_changes() -> None:
 
 
 def test_daemon_set_status_is_refused_when_a_count_is_negative() -> None:
-    """Each count is looked at."""
+    """Each count in the status is validated."""
     stored, _ = create(DAEMON_SETS, _DAEMON_SET)
     _, messages = update_status(DAEMON_SETS, stored, {"status": {"numberReady": -1, "collisionCount": -1}})
     assert messages == [
@@ -122,12 +122,11 @@ def test_daemon_set_status_is_refused_when_a_count_is_negative() -> None:
     ids=["good", "no data", "a list", "negative"],
 )
 def test_controller_revision_needs_data_and_a_revision(fields: dict[str, Any], messages: list[str]) -> None:
-    """Its data is any object."""
+    """Its data can be any object."""
     assert create(CONTROLLER_REVISIONS, fields)[1] == messages
 
 
 def test_controller_revision_is_refused_when_its_data_changes() -> None:
-    """It is a record of what was."""
     stored, _ = create(CONTROLLER_REVISIONS, {"revision": 1, "data": {"a": 1}})
     _, messages = update(CONTROLLER_REVISIONS, stored, {"data": {"a": 2}, "revision": 2})
     assert messages == ['data: Invalid value: {"a":2}: field is immutable']

@@ -15,8 +15,8 @@ def _slice(*addresses: str, kind: str = "IPv4", **fields: Any) -> dict[str, Any]
     return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": kind, "endpoints": [endpoint]}
 
 
-def test_endpoint_slice_is_filled_in_when_it_says_little() -> None:
-    """Ports have an empty name and TCP; absent lists are null."""
+def test_endpoint_slice_gets_defaults_when_fields_are_missing() -> None:
+    """A port gets an empty name and TCP; absent lists become null."""
     stored, messages = create(_SLICES, {**_slice(), "ports": [{"port": 80}]})
     assert (stored["ports"], messages) == ([{"name": "", "protocol": "TCP", "port": 80}], [])
     bare, messages = create(_SLICES, {"addressType": "IPv4"})
@@ -104,8 +104,8 @@ def test_endpoint_slice_is_rejected_when_invalid(document: dict[str, Any], messa
     assert create(_SLICES, document)[1] == messages
 
 
-def test_endpoint_slice_moves_its_generation_when_users_would_notice() -> None:
-    """Labels count, annotations do not."""
+def test_endpoint_slice_increments_its_generation_when_labels_or_endpoints_change() -> None:
+    """A change of annotations does not."""
     stored, _ = create(_SLICES, _slice())
     patches: tuple[dict[str, Any], ...] = (
         {"metadata": {"annotations": {"a": "b"}}},
@@ -117,7 +117,7 @@ def test_endpoint_slice_moves_its_generation_when_users_would_notice() -> None:
 
 
 def test_endpoint_slice_keeps_its_type_and_loses_old_topology() -> None:
-    """The type decides how everything else is read."""
+    """The type decides how the addresses are read."""
     stored, _ = create(_SLICES, _slice(deprecatedTopology={"kubernetes.io/hostname": "n"}))
     assert "deprecatedTopology" not in stored["endpoints"][0]
     _, messages = update(_SLICES, stored, {"addressType": "FQDN"})

@@ -1,4 +1,4 @@
-"""Objects as Go writes the internal types of them."""
+"""Objects in the text form that Go gives its internal types."""
 
 from typing import Any
 
@@ -28,12 +28,12 @@ from pykubelet.kinds.pod.defaults import default_pod_template_spec
     ],
 )
 def test_object_is_written_with_go_names_and_all_fields(document: dict[str, Any], kind: str, text: str) -> None:
-    """Types of the metadata package have the wire's names and leave out what is empty."""
+    """Types of the metadata package have their JSON names and omit empty fields."""
     assert go_json(internal_form(document, kind)) == text
 
 
-def test_pod_template_moves_what_go_keeps_elsewhere() -> None:
-    """Metadata stands among the fields, and what is the host's in the security context."""
+def test_pod_template_has_the_layout_of_the_internal_type() -> None:
+    """Metadata is inlined, and fields about the host are in the security context."""
     pod = {
         "hostNetwork": True,
         "nodeSelector": {"b": "1", "a": "2"},
@@ -53,11 +53,11 @@ def test_pod_template_moves_what_go_keeps_elsewhere() -> None:
 
 
 def test_absent_maps_and_selectors_are_null() -> None:
-    """Go has no other word for them."""
+    """In Go they are nil."""
     assert (map_value({}), map_value(None), label_selector_value(None)) == (None, None, None)
     assert list(map_value({"b": 1, "a": 2}) or ()) == ["a", "b"]
 
 
-def test_omitted_value_leaves_no_trace_in_the_text() -> None:
-    """Only the detail is said."""
+def test_omitted_value_is_not_part_of_the_text() -> None:
+    """The error text holds only the detail."""
     assert str(invalid("a", OMITTED, "b")) == "a: Invalid value: b"

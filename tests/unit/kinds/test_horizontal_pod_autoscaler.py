@@ -16,8 +16,8 @@ def _autoscaler(*metrics: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {"spec": {**document, "metrics": list(metrics)} if metrics else document}
 
 
-def test_autoscaler_follows_the_processors_when_it_names_no_metric() -> None:
-    """Behaviour is filled in only where some is given."""
+def test_autoscaler_uses_cpu_utilization_when_it_names_no_metric() -> None:
+    """Behavior gets defaults only where some of it is given."""
     stored, messages = create(_HPA, _autoscaler())
     assert messages == []
     target = {"type": "Utilization", "averageUtilization": 80}
@@ -28,7 +28,7 @@ def test_autoscaler_follows_the_processors_when_it_names_no_metric() -> None:
 
 
 def test_autoscaler_behaviour_is_completed_when_a_part_is_given() -> None:
-    """Each side has defaults of its own; a tolerance belongs to a feature that is off."""
+    """Each direction has its own defaults; a tolerance is dropped because its feature is off."""
     behavior = {"scaleUp": {"stabilizationWindowSeconds": 5, "tolerance": "0.1"}}
     stored, messages = create(_HPA, _autoscaler(behavior=behavior))
     percent = {"type": "Percent", "value": 100, "periodSeconds": 15}
@@ -203,7 +203,7 @@ def test_autoscaler_is_rejected_when_invalid(document: dict[str, Any], messages:
 
 
 def test_autoscaler_with_an_old_target_can_still_be_changed() -> None:
-    """A version that was taken once is not looked at again while it stays."""
+    """An unchanged target is not validated again."""
     stored, _ = create(_HPA, _autoscaler())
     older = {**stored, "spec": {**stored["spec"], "scaleTargetRef": {**_TARGET, "apiVersion": "v1"}}}
     new, messages = update(_HPA, older, {"spec": {"maxReplicas": 9}, "status": {"desiredReplicas": 4}})
@@ -211,7 +211,7 @@ def test_autoscaler_with_an_old_target_can_still_be_changed() -> None:
 
 
 def test_autoscaler_status_is_refused_when_a_count_is_negative() -> None:
-    """The spec stays as it is."""
+    """The spec does not change."""
     stored, _ = create(_HPA, _autoscaler())
     new, messages = update_status(_HPA, stored, {"spec": {"maxReplicas": 9}, "status": {"desiredReplicas": -1}})
     assert messages == ["status.desiredReplicas: Invalid value: -1: must be greater than or equal to 0"]

@@ -107,8 +107,8 @@ def test_ingress_is_rejected_when_invalid(document: dict[str, Any], messages: li
     assert (stored["metadata"]["generation"], stored["status"]) == (1, {"loadBalancer": {}})
 
 
-def test_ingress_status_is_refused_when_it_names_no_place() -> None:
-    """An address that was there before is not looked at again."""
+def test_ingress_status_is_refused_when_an_address_is_invalid() -> None:
+    """An unchanged address is not validated again."""
     stored, _ = create(_INGRESSES, _ingress())
     points = [{"ip": "x"}, {"hostname": "1.2.3.4"}]
     _, messages = update_status(_INGRESSES, stored, {"status": {"loadBalancer": {"ingress": points}}})
@@ -130,8 +130,8 @@ def test_ingress_status_is_refused_when_it_names_no_place() -> None:
     ],
     ids=["nothing", "egress", "empty", "said"],
 )
-def test_network_policy_says_which_directions_it_is_about(spec: dict[str, Any], types: list[str]) -> None:
-    """Incoming traffic at least, unless it says otherwise; ports are TCP's."""
+def test_network_policy_gets_default_policy_types(spec: dict[str, Any], types: list[str]) -> None:
+    """They include Ingress unless the policy sets them; ports default to TCP."""
     stored, messages = create(_POLICIES, {"spec": {**spec, "ingress": [{"ports": [{"port": 80}]}]}})
     assert (stored["spec"]["policyTypes"], messages) == (types, [])
     assert stored["spec"]["ingress"] == [{"ports": [{"port": 80, "protocol": "TCP"}]}]

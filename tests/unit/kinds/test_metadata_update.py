@@ -1,4 +1,4 @@
-"""Validation of metadata that changes."""
+"""Validation of metadata on update."""
 
 from typing import Any
 
@@ -62,5 +62,4 @@ def test_metadata_is_refused_when_it_changes_what_is_fixed(
 
 @given(st.dictionaries(st.from_regex("[a-z]{1,9}", fullmatch=True), st.from_regex("[a-z]{0,9}", fullmatch=True)))
 def test_metadata_may_always_change_labels_and_annotations(labels: dict[str, str]) -> None:
-    """They are the users' own."""
     assert metadata_update_errors({**_OLD, "labels": labels, "annotations": labels}, _OLD) == []

@@ -1,4 +1,4 @@
-"""What a namespace that ends says about itself."""
+"""Conditions and finalizers of a terminating namespace."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def said(namespace: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
 
 @given(remaining=REMAINING, failures=st.lists(st.sampled_from(["a", "b"])), undiscovered=st.sampled_from(["", "lost"]))
 def test_conditions_settle(remaining: list[RemainingContent], failures: list[str], undiscovered: str) -> None:
-    """The same state twice is no change; times move only with the status of a condition."""
+    """The same state twice changes nothing; times change only with the status of a condition."""
     first = with_remaining(EMPTY, remaining, failures, FIRST, undiscovered=undiscovered)
     assert with_remaining(first, remaining, failures, LATER, undiscovered=undiscovered) == first
     healed = with_remaining(first, [], [], LATER)
@@ -75,10 +75,10 @@ TABLE: dict[str, tuple[list[RemainingContent], list[str], str, dict[str, tuple[s
 
 
 @pytest.mark.parametrize(("remaining", "failures", "undiscovered", "wrong"), TABLE.values(), ids=TABLE)
-def test_conditions_say_what_is_left_and_what_went_wrong(
+def test_conditions_report_remaining_content_and_failures(
     remaining: list[RemainingContent], failures: list[str], undiscovered: str, wrong: dict[str, tuple[str, str]]
 ) -> None:
-    """Five conditions always, True where something is to be said."""
+    """There are always five conditions, and those with something to report are True."""
     found = said(with_remaining(EMPTY, remaining, failures, FIRST, undiscovered=undiscovered))
     assert len(found) == 5
     assert {kind: words for kind, (state, *words) in found.items() if state == "True"} == {
@@ -87,8 +87,8 @@ def test_conditions_say_what_is_left_and_what_went_wrong(
 
 
 @given(finalizers=FINALIZERS, others=FINALIZERS, ends=st.booleans())
-def test_only_our_finalizer_is_taken(*, finalizers: list[str], others: list[str], ends: bool) -> None:
-    """Other finalizers keep holding the namespace."""
+def test_only_the_kubernetes_finalizer_is_removed(*, finalizers: list[str], others: list[str], ends: bool) -> None:
+    """Other finalizers still hold the namespace."""
     metadata: dict[str, Any] = {"name": "x", "finalizers": others}
     if ends:
         metadata["deletionTimestamp"] = FIRST

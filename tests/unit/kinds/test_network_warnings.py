@@ -47,12 +47,12 @@ def _bad_cidr(path: str) -> str:
     ],
 )  # fmt: skip
 def test_service_warns(spec: dict[str, Any], warnings: list[str]) -> None:
-    """About addresses, and about fields that are ignored."""
+    """Warnings are about addresses and ignored fields."""
     assert service.service_warnings({"metadata": {}, "spec": spec}) == warnings
 
 
 def test_service_with_the_old_annotation_warns() -> None:
-    """It has a new name."""
+    """The annotation has a new name."""
     metadata = {"annotations": {"service.kubernetes.io/topology-aware-hints": "auto"}}
     assert service.service_warnings({"metadata": metadata, "spec": {}}) == [
         (
@@ -63,7 +63,7 @@ def test_service_with_the_old_annotation_warns() -> None:
 
 
 def test_addresses_of_load_balancers_warn() -> None:
-    """Those that have a name instead do not."""
+    """A host name instead of an address does not warn."""
     ingress = [{"ip": "1.2.3.4"}, {"hostname": "x"}, {"ip": "01.2.3.4"}]
     document = {"status": {"loadBalancer": {"ingress": ingress}}}
     assert addresses.load_balancer_warnings(document, {}) == [_bad_ip("status.loadBalancer.ingress[2]")]
@@ -71,7 +71,7 @@ def test_addresses_of_load_balancers_warn() -> None:
 
 
 def test_ingress_with_the_old_annotation_warns_unless_the_field_is_set() -> None:
-    """The field has taken its place."""
+    """The field replaced the annotation."""
     metadata = {"annotations": {"kubernetes.io/ingress.class": "nginx"}}
     assert ingress.ingress_warnings({"metadata": metadata, "spec": {}}) == [
         "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"
@@ -81,7 +81,7 @@ def test_ingress_with_the_old_annotation_warns_unless_the_field_is_set() -> None
 
 
 def test_endpoints_warn_unless_their_controller_wrote_them() -> None:
-    """Both kinds of addresses."""
+    """Ready and not-ready addresses are both checked."""
     subset = {"addresses": [{"ip": "01.2.3.4"}], "notReadyAddresses": [{"ip": "1.2.3.4"}, {"ip": "01.2.3.4"}]}
     document = {"metadata": {}, "subsets": [subset]}
     assert endpoints.endpoints_warnings(document) == [
@@ -94,7 +94,7 @@ def test_endpoints_warn_unless_their_controller_wrote_them() -> None:
 
 @pytest.mark.parametrize("manager", ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"])
 def test_endpoint_slice_warns_unless_a_controller_wrote_it(manager: str) -> None:
-    """About a type that is old, only when it is new."""
+    """The deprecated address type warns only when it is new."""
     document = {"metadata": {}, "addressType": "FQDN", "endpoints": [{}, {"addresses": ["x", "01.2.3.4"]}]}
     old, address = "spec.addressType: FQDN endpoints are deprecated", _bad_ip("endpoints[1].addresses[1]")
     assert endpoint_slice.endpoint_slice_warnings(document) == [old, address]
@@ -104,7 +104,7 @@ def test_endpoint_slice_warns_unless_a_controller_wrote_it(manager: str) -> None
 
 
 def test_network_policy_warns_about_both_directions() -> None:
-    """Exceptions too."""
+    """The exceptions of an IP block are checked too."""
     block = {"ipBlock": {"cidr": "1.2.3.4/24", "except": ["1.2.3.0/25", "1.2.3.4/24"]}}
     spec = {"ingress": [{"from": [{"podSelector": {}}, block]}], "egress": [{"to": [block]}]}
     assert network_policy.network_policy_warnings({"metadata": {}, "spec": spec}) == [
@@ -126,5 +126,5 @@ def test_network_policy_warns_about_both_directions() -> None:
     ],
 )
 def test_node_warns(spec: dict[str, Any], warnings: list[str]) -> None:
-    """About unused fields, and its CIDR blocks."""
+    """Warnings are about unused fields and CIDR blocks."""
     assert node.node_warnings({"metadata": {}, "spec": spec}) == warnings

@@ -15,7 +15,7 @@ SERVICE_ACCOUNTS = service_account.KIND.strategy
 _SUBSET = {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}
 
 
-def test_ports_of_endpoints_are_of_tcp_when_nothing_is_said() -> None:
+def test_ports_of_endpoints_default_to_tcp() -> None:
     endpoints, messages = create(ENDPOINTS, {"subsets": [_SUBSET]})
     assert (endpoints["subsets"][0]["ports"], messages) == ([{"port": 80, "protocol": "TCP"}], [])
 
@@ -67,7 +67,7 @@ def test_service_account_keeps_nothing_but_the_names_of_its_secrets() -> None:
 
 
 def test_controller_takes_selector_and_labels_from_its_template() -> None:
-    """One replica, if nothing is said; the generation moves with the spec."""
+    """There is one replica by default; the generation increases with the spec."""
     controller, messages = create(REPLICATION_CONTROLLERS, {"spec": {"template": TEMPLATE}})
     spec = controller["spec"]
     assert (messages, spec["selector"], spec["replicas"]) == ([], {"a": "b"}, 1)

@@ -52,7 +52,7 @@ def test_budget_is_rejected_when_invalid(spec: dict[str, Any], messages: list[st
 
 
 def test_budget_status_is_refused_when_its_conditions_are_incomplete() -> None:
-    """Every condition says what, since when and why, once."""
+    """A condition needs a status, a time and a reason, and its type must be unique."""
     stored, _ = create(_BUDGETS, {})
     good = {"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R", "message": "m"}
     bad = {"type": "A", "status": "Yes", "observedGeneration": -1, "reason": "no no"}
@@ -69,8 +69,8 @@ def test_budget_status_is_refused_when_its_conditions_are_incomplete() -> None:
     ]
 
 
-def test_budget_status_is_refused_when_a_condition_says_too_much() -> None:
-    """Reasons and messages have bounds."""
+def test_budget_status_is_refused_when_a_condition_is_too_long() -> None:
+    """Reasons and messages have maximum lengths."""
     stored, _ = create(_BUDGETS, {})
     long = {"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     status = {"conditions": [{**long, "reason": "R" * 1025, "message": "m" * 32769}]}

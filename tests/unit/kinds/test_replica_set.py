@@ -58,12 +58,12 @@ def _pod(**fields: Any) -> dict[str, Any]:
 def test_set_of_pods_is_rejected_when_its_spec_is_invalid(
     strategy: Any, document: dict[str, Any], spec: dict[str, Any], messages: list[str]
 ) -> None:
-    """Both kinds say the same of what they have in common."""
+    """Both kinds report the same errors for the fields that they share."""
     assert create(strategy, {**document, "spec": {**_SPEC, **spec}})[1] == messages
 
 
 def test_replica_set_moves_its_generation_when_the_spec_changes() -> None:
-    """Labels of its own are no reason to."""
+    """A change of its own labels does not do so."""
     stored, messages = create(REPLICA_SETS, {**_REPLICA_SET, "status": {"replicas": 9}})
     assert messages == []
     assert (stored["metadata"]["generation"], stored["status"]) == (1, {"replicas": 0})
@@ -74,7 +74,7 @@ def test_replica_set_moves_its_generation_when_the_spec_changes() -> None:
 
 
 def test_replica_set_status_is_refused_when_its_counts_disagree() -> None:
-    """Parts are never more than the whole."""
+    """No part may exceed the whole."""
     stored, _ = create(REPLICA_SETS, _REPLICA_SET)
     status = {"replicas": 1, "readyReplicas": 2, "availableReplicas": 3, "fullyLabeledReplicas": -1}
     new, messages = update_status(REPLICA_SETS, stored, {"spec": {"replicas": 7}, "status": status})
@@ -88,7 +88,7 @@ def test_replica_set_status_is_refused_when_its_counts_disagree() -> None:
 
 
 def test_status_drops_terminating_replicas_when_they_were_not_counted_before() -> None:
-    """The field belongs to a feature that is off."""
+    """The feature of this field is off."""
     stored, _ = create(DEPLOYMENTS, _DEPLOYMENT)
     new, _ = update_status(DEPLOYMENTS, stored, {"status": {"terminatingReplicas": 2, "replicas": 1}})
     assert new["status"] == {"replicas": 1}
@@ -140,7 +140,7 @@ def test_deployment_is_refused_when_its_strategy_or_limits_make_no_sense(
 
 
 def test_deployment_moves_its_generation_when_annotations_change() -> None:
-    """They are copied to the replica sets."""
+    """The controller copies annotations to the replica sets."""
     stored, messages = create(DEPLOYMENTS, _DEPLOYMENT)
     assert messages == []
     annotated, _ = update(DEPLOYMENTS, stored, {"metadata": {"annotations": {"x": "y"}}})
@@ -149,7 +149,7 @@ def test_deployment_moves_its_generation_when_annotations_change() -> None:
 
 
 def test_deployment_keeps_its_labels_and_collisions_when_the_status_is_written() -> None:
-    """Neither is the status's to change or to take back."""
+    """A status update can neither change labels nor decrease collisionCount."""
     stored, _ = create(DEPLOYMENTS, {**_DEPLOYMENT, "metadata": {"labels": {"a": "b"}}})
     new, messages = update_status(
         DEPLOYMENTS, stored, {"metadata": {"labels": {"c": "d"}}, "status": {"collisionCount": 2}}
@@ -164,13 +164,13 @@ def test_deployment_keeps_its_labels_and_collisions_when_the_status_is_written()
     [("7", []), ("-2", ["spec.rollback.version: Invalid value: -2: must be greater than or equal to 0"])],
 )
 def test_deployment_reads_the_revision_to_roll_back_to(revision: str, messages: list[str]) -> None:
-    """It stands in an annotation, as a number."""
+    """The revision is a number in an annotation."""
     document = {**_DEPLOYMENT, "metadata": {"annotations": {ROLLBACK_ANNOTATION: revision}}}
     assert create(DEPLOYMENTS, document)[1] == messages
 
 
-def test_deployment_is_a_bad_request_when_that_revision_is_no_number() -> None:
-    """The API server cannot even read it."""
+def test_deployment_is_a_bad_request_when_the_revision_is_no_number() -> None:
+    """The API server fails to decode it; an empty annotation is dropped."""
     with pytest.raises(BadRequest, match="failed to parse annotation"):
         create(DEPLOYMENTS, {**_DEPLOYMENT, "metadata": {"annotations": {ROLLBACK_ANNOTATION: "x"}}})
     empty, _ = create(DEPLOYMENTS, {**_DEPLOYMENT, "metadata": {"annotations": {ROLLBACK_ANNOTATION: ""}}})

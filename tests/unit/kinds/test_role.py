@@ -1,4 +1,4 @@
-"""The rules of RBAC's kinds."""
+"""The strategies of the RBAC kinds."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _REF = {"kind": "ClusterRole", "name": "view"}
 
 
 def test_role_names_are_anything_that_a_path_can_hold() -> None:
-    """Colons and upper case letters, too."""
+    """Colons and upper-case letters are allowed too."""
     document = {"metadata": {"name": "system:Me"}, "rules": [_RULE]}
     assert create(_ROLES, document)[1] == []
     assert create(_CLUSTER_ROLES, document, namespace="")[1] == []
@@ -54,8 +54,8 @@ def test_role_is_refused_when_a_rule_makes_no_sense(rule: dict[str, Any], messag
     assert update(_ROLES, stored, {"rules": [rule]})[1] == messages * 2
 
 
-def test_cluster_role_may_gather_others_by_label() -> None:
-    """If it says which."""
+def test_cluster_role_may_aggregate_others_by_label() -> None:
+    """The aggregation rule needs valid selectors."""
     path = {"nonResourceURLs": ["/healthz"], "verbs": ["get"]}
     good = {"rules": [path], "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
     assert create(_CLUSTER_ROLES, good, namespace="")[1] == []
@@ -70,7 +70,7 @@ def test_cluster_role_may_gather_others_by_label() -> None:
 
 
 def test_binding_is_filled_in_with_api_groups() -> None:
-    """Service accounts have none."""
+    """Subjects that are service accounts get none."""
     subjects = [{"kind": kind, "name": "n", "namespace": "d"} for kind in ("User", "Group", "ServiceAccount")]
     stored, messages = create(_BINDINGS, {"roleRef": _REF, "subjects": subjects})
     assert messages == []

@@ -1,4 +1,4 @@
-"""What is remembered of documents that come again."""
+"""The cache of results for specs that are repeated."""
 
 from functools import partial
 
@@ -13,14 +13,13 @@ SPECS = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0, 1, 1.0, True
 
 @settings(max_examples=50)
 @given(st.lists(SPECS, max_size=20))
-def test_a_family_gets_what_would_be_made_of_each_member(documents: list[dict[str, object]]) -> None:
-    """A cached result equals a computed one."""
+def test_cached_results_equal_computed_ones(documents: list[dict[str, object]]) -> None:
     families = SpecCache[str]()
     assert [families.of(each, partial(repr, each)) for each in documents] == list(map(repr, documents))
 
 
-def test_a_document_that_came_twice_is_not_worked_out_again() -> None:
-    """The third of a family gets the very result of the second, but not in another setting."""
+def test_result_is_reused_from_the_third_time_on() -> None:
+    """The third call returns the result of the second, unless its other arguments differ."""
     families = SpecCache[list[int]]()
     families.of({"a": 1}, lambda: [1], also="here")
     second = families.of({"a": 1}, lambda: [2], also="here")
@@ -29,8 +28,8 @@ def test_a_document_that_came_twice_is_not_worked_out_again() -> None:
     assert families.of({"a": 1}, lambda: [4], also="there") == [4]
 
 
-def test_the_oldest_family_is_forgotten_and_a_large_document_is_never_remembered() -> None:
-    """What is remembered has bounds in number and in size."""
+def test_cache_forgets_the_oldest_spec_and_never_holds_a_large_one() -> None:
+    """The cache is limited in the number and the size of specs."""
     families = SpecCache[list[int]]()
     for number in range(MAX_RESULTS + 1):
         for _ in range(2):
@@ -42,8 +41,8 @@ def test_the_oldest_family_is_forgotten_and_a_large_document_is_never_remembered
         assert families.of(large, partial(list, [number])) == [number]
 
 
-def test_a_patched_pod_gets_the_defaults_of_any_other() -> None:
-    """A spec that the patch left alone is taken over; one that it replaced is completed."""
+def test_patched_pod_gets_the_same_defaults_as_any_other() -> None:
+    """An unchanged spec is reused, and a replaced one gets defaults."""
     spec = {"containers": [{"name": "c", "image": "i"}]}
     stored = default_pod({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": spec})
     patched = {**stored, "status": {"podIP": "10.0.0.1"}}

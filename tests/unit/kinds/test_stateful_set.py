@@ -21,7 +21,7 @@ def _stateful_set(**spec: Any) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {**_SPEC, **spec}}
 
 
-def test_stateful_set_is_filled_in_when_it_says_little() -> None:
+def test_stateful_set_gets_defaults_when_fields_are_missing() -> None:
     """Order, strategy, retention and the claims of its pods have defaults."""
     stored, messages = create(STATEFUL_SETS, _stateful_set(volumeClaimTemplates=[_CLAIM]))
     assert messages == []
@@ -51,7 +51,7 @@ def test_stateful_set_is_filled_in_when_it_says_little() -> None:
 
 
 def test_stateful_set_may_mount_its_claims_when_no_volume_names_them() -> None:
-    """The controller adds them to the pods; names it gives itself are not looked at."""
+    """The controller adds these volumes to the pods; it also sets hostname and subdomain, which are not validated."""
     pod = {
         "containers": [{"name": "c", "image": "x", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}],
         "hostname": "Not_Valid",
@@ -134,7 +134,7 @@ def test_stateful_set_is_rejected_when_its_spec_is_invalid(spec: dict[str, Any],
 
 
 def test_stateful_set_name_must_be_a_label() -> None:
-    """Pods are named after it, and hosts after them."""
+    """The names of its pods, and of their hosts, start with it."""
     _, messages = create(STATEFUL_SETS, {**_stateful_set(), "metadata": {"name": "a.b"}})
     assert messages == ['metadata.name: Invalid value: "a.b": must not contain dots']
 
@@ -151,7 +151,7 @@ def test_stateful_set_name_must_be_a_label() -> None:
     ids=["scale", "strategy", "service", "order", "claims"],
 )
 def test_stateful_set_update_may_change_only_some_fields(patch: dict[str, Any], messages: list[str]) -> None:
-    """Everything else makes one message, whatever it is."""
+    """Any other change gives the same message."""
     stored, _ = create(STATEFUL_SETS, _stateful_set())
     new, found = update(STATEFUL_SETS, stored, {"spec": patch})
     assert found == messages
@@ -159,7 +159,7 @@ def test_stateful_set_update_may_change_only_some_fields(patch: dict[str, Any], 
 
 
 def test_stateful_set_keeps_max_unavailable_only_when_it_was_there() -> None:
-    """The field belongs to a feature that is off."""
+    """The feature of this field is off."""
     rolling = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": "0%"}}}
     stored, _ = create(STATEFUL_SETS, _stateful_set(**rolling))
     assert "maxUnavailable" not in stored["spec"]["updateStrategy"]["rollingUpdate"]
@@ -171,7 +171,7 @@ def test_stateful_set_keeps_max_unavailable_only_when_it_was_there() -> None:
 
 
 def test_stateful_set_with_a_bad_template_can_still_be_scaled() -> None:
-    """What was stored under looser rules is not looked at again."""
+    """A stored template is not validated again."""
     stored, _ = create(STATEFUL_SETS, _stateful_set())
     bad = {**stored["spec"]["template"], "spec": {**stored["spec"]["template"]["spec"], "dnsPolicy": "Guess"}}
     older = {**stored, "spec": {**stored["spec"], "template": bad}}
@@ -179,7 +179,7 @@ def test_stateful_set_with_a_bad_template_can_still_be_scaled() -> None:
 
 
 def test_stateful_set_status_is_refused_when_its_counts_disagree() -> None:
-    """The text names the field in full, unlike that of other kinds."""
+    """The message names the field in full, unlike that of other kinds."""
     stored, _ = create(STATEFUL_SETS, _stateful_set())
     _, messages = update_status(STATEFUL_SETS, stored, {"status": {"replicas": 1, "availableReplicas": 1}})
     assert messages == ["status.availableReplicas: Invalid value: 1: cannot be greater than status.readyReplicas"]

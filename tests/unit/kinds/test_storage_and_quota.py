@@ -77,7 +77,7 @@ def test_bad_volume_is_rejected(spec: dict[str, Any], messages: list[str]) -> No
 
 
 def test_source_of_a_volume_stays() -> None:
-    """The message ends in the lines that differ."""
+    """The message ends with the lines that differ."""
     volume, _ = _volume()
     _, messages = update(PERSISTENT_VOLUMES, volume, {"spec": {"hostPath": {"path": "/other"}}})
     assert len(messages) == 1
@@ -92,7 +92,7 @@ def test_time_of_a_phase_stays_as_long_as_the_phase_does() -> None:
 
 
 def test_claim_names_its_source_of_data_in_both_ways() -> None:
-    """What the older field cannot mean is dropped from it."""
+    """A source that dataSource does not support is dropped from it."""
     source = {"kind": "PersistentVolumeClaim", "name": "other"}
     assert _claim(dataSource=source)[0]["spec"]["dataSourceRef"] == source
     assert _claim(dataSourceRef=source)[0]["spec"]["dataSource"] == source
@@ -169,7 +169,7 @@ def test_scopes_of_a_quota_stay() -> None:
 
 
 def test_limits_of_containers_are_completed_from_each_other() -> None:
-    """A largest amount is the default limit, a default limit the default request, and then the smallest."""
+    """The default limit comes from max, and the default request from the default limit or else from min."""
     limit = {"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1", "memory": "1Mi"}}
     found, messages = create(LIMIT_RANGES, {"spec": {"limits": [limit]}})
     assert messages == []

@@ -1,4 +1,4 @@
-"""Warnings about volumes, claims, amounts of bytes and labels of nodes."""
+"""Warnings about volumes, claims, fractional byte values and node labels."""
 
 from typing import Any
 
@@ -45,12 +45,12 @@ _USE_ZONE = 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead'
     ],
 )  # fmt: skip
 def test_volume_warns(spec: dict[str, Any], warnings: list[str]) -> None:
-    """About what is gone, or going."""
+    """Warnings are about removed and deprecated features."""
     assert volume_warnings({"metadata": {}, "spec": spec}) == warnings
 
 
 def test_old_annotations_of_volumes_and_claims_warn() -> None:
-    """Claims have but one of them."""
+    """Claims can have only one of these annotations."""
     keys = ("volume.beta.kubernetes.io/mount-options", "volume.beta.kubernetes.io/storage-class")
     document = {"metadata": {"annotations": dict.fromkeys(keys, "x")}, "spec": {}}
     assert volume_warnings(document) == [
@@ -63,8 +63,8 @@ def test_old_annotations_of_volumes_and_claims_warn() -> None:
     assert claim_warnings(document) == [_USE_CLASS]
 
 
-def test_claim_of_part_of_a_byte_warns() -> None:
-    """Requests first."""
+def test_claim_with_a_fractional_byte_value_warns() -> None:
+    """Requests are reported before limits."""
     resources = {"limits": {"storage": "1.5"}, "requests": {"storage": "200m"}}
     assert claim_warnings({"metadata": {}, "spec": {"resources": resources}}) == [
         f'spec.resources.{kind}[storage]: fractional byte value "{text}" is invalid, must be an integer'
@@ -90,19 +90,19 @@ def test_claim_of_part_of_a_byte_warns() -> None:
     ],
 )
 def test_amount_is_fractional_as_upstream_counts(*, text: str, warns: bool) -> None:
-    """In thousandths, of which 64 bits hold not all."""
+    """It counts in thousandths, which do not always fit into 64 bits."""
     assert bool(fraction_warnings({"memory": text}, "memory", "x")) == warns
 
 
 @given(st.integers(0, 2**53), st.sampled_from(["", "k", "Ki", "M", "Mi"]))
 def test_whole_amounts_never_warn(number: int, suffix: str) -> None:
-    """As long as their thousandths fit."""
+    """Their thousandths fit into 64 bits."""
     text = f"{number % 10**6}{suffix}"
     assert fraction_warnings({"memory": text}, "memory", "x") == []
 
 
 def test_classes_warn_about_labels_with_newer_names() -> None:
-    """A RuntimeClass does not say which."""
+    """The path for a RuntimeClass does not contain the label."""
     selector = {_ZONE: "a", "x": "y"}
     assert runtime_class_warnings({"scheduling": {"nodeSelector": selector}}) == [
         f"scheduling.nodeSelector: {_USE_ZONE}"

@@ -1,4 +1,4 @@
-"""Warnings about what makes pods."""
+"""Warnings about objects that create pods."""
 
 from collections.abc import Callable
 from typing import Any
@@ -71,7 +71,7 @@ def _cron(template: Any = None, *, schedule: str = "* * * * *", **metadata: Any)
     ],
 )  # fmt: skip
 def test_new_object_warns(warn: Warn, document: dict[str, Any], warnings: list[str]) -> None:
-    """About its name, its template and what else is its own."""
+    """Warnings are about its name, its template and fields of its kind."""
     assert warn(document) == warnings
 
 
@@ -91,20 +91,20 @@ def test_new_object_warns(warn: Warn, document: dict[str, Any], warnings: list[s
     ],
 )
 def test_changed_object_warns_when_its_generation_moved(warn: Change, make: Callable[..., Any], path: str) -> None:
-    """Whatever changed in it."""
+    """The warnings do not depend on what changed."""
     old = make(_BAD, generation=1)
     assert warn(make(_BAD, generation=1), old) == []
     assert warn(make(_BAD, generation=2), old) == [f"{path}{_GRACE}"]
 
 
 def test_changed_daemon_set_warns_when_its_template_changed() -> None:
-    """Not when anything else did."""
+    """Other changes do not cause the warning."""
     assert daemon_set.daemon_set_change_warnings(_set(_BAD, generation=2), _set(_BAD)) == []
     assert daemon_set.daemon_set_change_warnings(_set(_BAD), _set()) == [f"spec.template.{_GRACE}"]
 
 
-def test_changed_replication_controller_warns_about_what_it_was() -> None:
-    """As upstream does."""
+def test_changed_replication_controller_warns_about_its_old_template() -> None:
+    """Upstream does so too."""
     warn = replication_controller.replication_controller_change_warnings
     assert warn(_set(generation=2), _set(_BAD)) == [f"spec.template.{_GRACE}"]
     assert warn(_set(_BAD, generation=2), _set()) == []
@@ -113,7 +113,7 @@ def test_changed_replication_controller_warns_about_what_it_was() -> None:
 
 
 def test_changed_stateful_set_warns_about_claims_by_another_path() -> None:
-    """Also when nothing changed."""
+    """It warns even when nothing has changed."""
     claims = [{"spec": {"resources": {"limits": {"storage": "1m"}}}}]
     document = _set(volumeClaimTemplates=claims)
     assert stateful_set.stateful_set_change_warnings(document, document) == [
@@ -125,7 +125,7 @@ def test_changed_stateful_set_warns_about_claims_by_another_path() -> None:
 
 
 def test_changed_cron_job_warns_about_a_time_zone_in_its_schedule() -> None:
-    """It may have had that before it was refused."""
+    """A stored schedule may be older than the rule against time zones in it."""
     document = _cron(schedule="TZ=UTC * * * * *")
     assert cron_job.cron_job_change_warnings(document, document) == [
         (

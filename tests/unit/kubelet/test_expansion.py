@@ -1,4 +1,4 @@
-"""References to variables in a text."""
+"""Expansion of variable references in a text."""
 
 import pytest
 from hypothesis import given
@@ -22,12 +22,12 @@ VALUES = mapping_func_for({"A": "a", "REF": "$(A)", "EMPTY": ""}, {"A": "hidden"
     ],
 )
 def test_references_are_replaced_once_from_left_to_right(text: str, expanded: str) -> None:
-    """The first map that has a name counts; what is no reference stays."""
+    """The first map with the name is used; invalid references stay unchanged."""
     assert expand(text, VALUES) == expanded
 
 
 @given(st.text(), st.text())
 def test_text_without_dollars_stays_and_a_doubled_dollar_escapes(before: str, after: str) -> None:
-    """Whatever the text, doubling its dollars gives it back."""
+    """Doubling the dollars of any text and expanding it returns the text."""
     text = f"{before}$(A){after}"
     assert expand(text.replace("$", "$$"), VALUES) == text

@@ -1,4 +1,4 @@
-"""What is cleared up: nothing that is wanted, everything that is not."""
+"""Pod housekeeping: what is restarted, finished and killed."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,14 +17,14 @@ def plan(**reading: object) -> CleanupPlan:
 
 
 def test_wanted_pod_without_a_worker_starts_anew() -> None:
-    """Unless it waits for room, or has ended here."""
+    """Unless admission holds it back, or it has already ended."""
     pods = [api_pod(uid) for uid in "abc"]
     made = plan(pods=pods, phase_of=lambda uid: "Failed" if uid == "b" else "", is_held=lambda uid: uid == "c")
     assert (made.restart, made.is_settled) == ((pods[0],), False)
 
 
 def test_deleted_pod_that_never_ran_is_finished() -> None:
-    """One that runs is killed instead."""
+    """A pod with a runtime pod is killed instead."""
     gone = [deleted(api_pod(uid, phase="Failed"), 0) for uid in "ab"]
     made = plan(pods=[*gone, api_pod("c", phase="Failed")], runtime=[in_runtime("b")])
     assert made.finish == (gone[0],)
@@ -39,7 +39,7 @@ def test_deleted_pod_that_never_ran_is_finished() -> None:
 def test_cleanup_touches_nothing_that_has_a_worker(
     wanted: set[str], workers: dict[str, PodWorkerState], running: set[str]
 ) -> None:
-    """What runs is known, started anew or killed; what is wanted is reported and never killed."""
+    """Every runtime pod has a worker, is restarted or is killed; desired pods are never killed."""
     made = plan(
         pods=[api_pod(uid) for uid in sorted(wanted)],
         workers={PodUid(uid): state for uid, state in workers.items()},

@@ -29,7 +29,7 @@ def value(**source: Any) -> dict[str, str]:
 
 
 def test_sources_of_variables_are_resolved() -> None:
-    """A field, a resource, a key of each kind; values from elsewhere are not expanded."""
+    """From a field, a resource and keys of both kinds; referenced values are not expanded."""
     assert value(fieldRef={"apiVersion": "v1", "fieldPath": "status.podIP"}) == {"V": "10.0.0.5"}
     assert value(resourceFieldRef={"resource": "limits.cpu"}) == {"V": "4"}
     assert value(configMapKeyRef={"name": "c", "key": "k"}) == {"V": "$(X)"}
@@ -52,20 +52,20 @@ PROBLEMS: list[Any] = [
 
 
 @pytest.mark.parametrize(("source", "complaint"), PROBLEMS)
-def test_variable_that_cannot_be_made_says_why(source: dict[str, Any], complaint: str) -> None:
-    """Optional means that the object may be missing, not that it may be unknown."""
+def test_variable_that_cannot_be_made_is_an_error_with_its_cause(source: dict[str, Any], complaint: str) -> None:
+    """An optional object may be missing, but a failed lookup is still an error."""
     with pytest.raises(ContainerConfigError) as caught:
         value(**source)
     assert str(caught.value) == complaint
 
 
 def test_source_that_names_nothing_gives_nothing() -> None:
-    """As upstream has it; the API server does not let it through."""
+    """Upstream does the same; the API server rejects such a source."""
     assert make_environment(POD, container(envFrom=[{"prefix": "p_"}]), AROUND) == {}
 
 
 def test_wanted_names_are_all_that_is_looked_up() -> None:
-    """A reference beside a literal value is not resolved, so it is not wanted either."""
+    """A reference beside a literal value is not resolved and therefore not looked up."""
     spec = container(
         envFrom=[{"configMapRef": {"name": "a"}}, {"secretRef": {"name": "b"}}, {"prefix": "x"}],
         env=[
@@ -89,7 +89,7 @@ ENTRIES = st.lists(
 @settings(max_examples=150)
 @given(ENTRIES)
 def test_each_variable_depends_only_on_those_above(entries: list[tuple[str, list[str]]]) -> None:
-    """Cutting the list anywhere leaves the variables above the cut as they were then."""
+    """Removing later entries leaves the variables above them unchanged."""
     env = [{"name": name, "value": "".join(parts)} for name, parts in entries]
     whole = make_environment(POD, container(env=env), AROUND)
     for cut in range(len(env)):

@@ -1,4 +1,4 @@
-"""Variables of services, as envvars_test.go has them."""
+"""Environment variables of services, with cases of envvars_test.go."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +10,8 @@ from volume_pods import service
 TCP = {"port": 8080, "protocol": "TCP"}
 
 
-def test_service_tells_host_port_and_links() -> None:
-    """Every variable of a service with two named ports."""
+def test_service_has_variables_for_host_port_and_links() -> None:
+    """All variables of a service with two named ports."""
     found = service_variables(
         [service("foo-bar", "1.2.3.4", {"port": 8080, "name": "p"}, {"port": 8081, "name": "q-r", "protocol": "UDP"})],
         "default",
@@ -35,20 +35,20 @@ def test_service_tells_host_port_and_links() -> None:
 
 
 def test_address_of_version_six_stands_in_brackets() -> None:
-    """Within a URL, not as a host."""
+    """Only within a URL, not as a host."""
     found = service_variables([service("six", "fd00::1", TCP)], "default", links=True)
     assert found["SIX_PORT"] == "tcp://[fd00::1]:8080"
     assert found["SIX_SERVICE_HOST"] == "fd00::1"
 
 
 def test_service_without_address_or_port_is_left_out() -> None:
-    """Headless ones have no address; a service without ports has nothing but one."""
+    """Headless services have no variables; a service without ports has only its host."""
     services = [service("headless", "None", TCP), service("none", "", TCP), service("bare", "1.2.3.4")]
     assert service_variables(services, "default", links=True) == {"BARE_SERVICE_HOST": "1.2.3.4"}
 
 
 def test_own_service_called_kubernetes_hides_the_api_server() -> None:
-    """In whatever order they come."""
+    """The order of the services does not matter."""
     master = service("kubernetes", "10.0.0.1", TCP)
     own = service("kubernetes", "10.0.0.9", TCP, namespace="shop")
     for services in ([master, own], [own, master]):
@@ -59,6 +59,6 @@ def test_own_service_called_kubernetes_hides_the_api_server() -> None:
 @settings(max_examples=50)
 @given(st.permutations([service(name, f"10.0.0.{i}", TCP) for i, name in enumerate(("a", "b", "kubernetes"), 1)]))
 def test_order_of_services_does_not_matter(services: list[Service]) -> None:
-    """So that a container gets the same environment each time."""
+    """A container gets the same environment every time."""
     found = service_variables(services, "default", links=True)
     assert list(found) == list(service_variables(reversed(services), "default", links=True))

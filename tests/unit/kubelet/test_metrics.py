@@ -1,4 +1,4 @@
-"""What a node counts of its pods: how many, in which state, and how long they took to start."""
+"""Pod metrics of the kubelet: counts, states and startup durations."""
 
 import itertools
 from types import SimpleNamespace
@@ -49,7 +49,7 @@ def page(collector: Any) -> str:
 
 @given(st.lists(st.floats(0, 20), max_size=30))
 def test_histogram_counts_everything_once(seconds: list[float]) -> None:
-    """Each bucket holds those that took no longer than its bound."""
+    """Each bucket counts the values up to its bound."""
     histogram = Histogram()
     for one in seconds:
         histogram.observe(one)
@@ -58,8 +58,8 @@ def test_histogram_counts_everything_once(seconds: list[float]) -> None:
     assert histogram.buckets[-1][0] == "+Inf"
 
 
-def test_pods_are_counted_by_what_becomes_of_them() -> None:
-    """Desired and active ones apart from static ones; what workers see to by state, and whether anybody wants it."""
+def test_pods_are_counted_by_config_and_lifecycle() -> None:
+    """Desired and active pods, and workers by state; static pods are counted apart."""
     pods = PodManager()
     wanted, static = pod("wanted"), static_pod("static")
     for one in (wanted, static):
@@ -104,7 +104,7 @@ def started(since: str = "2026-01-02T03:00:20Z", **spec: Any) -> Pod:
 
 
 def test_start_of_a_pod_leaves_out_images_and_init_containers() -> None:
-    """In all 25 seconds, of which five went by with two pulls that overlap and three with an init container."""
+    """25 seconds in total, minus five for two overlapping pulls and three for an init container."""
     at = parse_time("2026-01-02T03:00:25Z")
     took = start_duration(started(), at, [(10.0, 13.0), (11.0, 15.0)])
     assert (took.total, took.sli) == (25.0, 17.0)
@@ -118,7 +118,7 @@ def test_start_of_a_pod_leaves_out_images_and_init_containers() -> None:
 
 
 def test_pod_runs_once_all_its_containers_do() -> None:
-    """Since the last of them was started; one that waits or has ended is none that runs."""
+    """Since the start of the last container; a pod with a waiting container does not run."""
     assert running_since(started().status) == parse_time("2026-01-02T03:00:20Z")
     waiting = ContainerStatus(name="other")
     shown = started().status
@@ -128,14 +128,14 @@ def test_pod_runs_once_all_its_containers_do() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)), max_size=10))
 def test_time_covered_is_counted_once_however_intervals_overlap(pairs: list[tuple[int, int]]) -> None:
-    """As if each second were looked at."""
+    """The sum equals the number of seconds covered by any interval."""
     intervals = [(float(start), float(start + length)) for start, length in pairs]
     seconds = set(itertools.chain(*(range(start, start + length) for start, length in pairs)))
     assert covered_seconds(intervals) == len(seconds)
 
 
 def test_start_is_counted_once_and_only_if_it_happened_here() -> None:
-    """A pod that ran before the agent was there does not count, nor a mirror, nor a pod twice."""
+    """Excludes pods that ran before the kubelet started, mirrors, and pods counted already."""
     clock = ManualClock(parse_time("2026-01-02T03:00:05Z"))
     times = PodStartupLatencyTracker(clock=clock)
     clock.advance(18)
@@ -164,7 +164,7 @@ def test_start_is_counted_once_and_only_if_it_happened_here() -> None:
 
 
 def test_rejections_preemptions_and_evictions_are_counted() -> None:
-    """Evictions and preemptions by upstream's names; resources with names of users' choice are one."""
+    """Names are upstream's; all extended resources share one reason."""
     admission: Any = SimpleNamespace(rejections={"OutOfcpu": 1, "OutOfexample.com/a": 2, "OutOfb": 1}, preemptions=3)
     eviction: Any = SimpleNamespace(counts={"memory.available": 2})
     told = page(RejectionCollector(admission=admission, eviction=eviction))
@@ -177,8 +177,8 @@ def test_rejections_preemptions_and_evictions_are_counted() -> None:
         assert f"{line}\n" in told
 
 
-def test_syncs_are_measured_by_what_was_asked_for() -> None:
-    """One that clears up has a name of its own, as upstream's."""
+def test_syncs_are_measured_by_operation() -> None:
+    """Syncs of terminated pods have an operation type of their own, as upstream."""
     clock = ManualClock()
     durations = PodWorkerDurations(clock=clock)
     with durations.measuring(SyncPodType.CREATE, PodWorkerState.SYNC):

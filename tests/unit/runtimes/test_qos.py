@@ -1,4 +1,4 @@
-"""Whom the kernel is told to end first."""
+"""The OOM score adjustment of containers."""
 
 from typing import Any
 
@@ -62,21 +62,21 @@ WHOLE_POD = ResourceRequirements(requests={"memory": str(ALL // 4)})
     ],
 )
 def test_score_follows_quality_of_service_and_request(made: Pod, expected: dict[str, int]) -> None:
-    """Upstream's numbers."""
+    """The numbers are upstream's."""
     assert scores(made) == expected
 
 
 @pytest.mark.parametrize(("asked", "score"), [(str(ALL // 20), 875), (EIGHTH, 875), (str(ALL // 2), 500)])
 def test_sidecar_goes_no_earlier_than_those_it_is_there_for(asked: str, score: int) -> None:
-    """A small one counts as much as the smallest of the others; an ordinary init container does not."""
+    """A small sidecar gets the lowest score of the regular containers; an ordinary init container does not."""
     init = (container("side", memory=asked, restart_policy="Always"), container("first", memory=str(ALL // 20)))
     made = pod(container(memory=EIGHTH), init_containers=init)
     assert scores(made) == {"side": score, "first": 950, "main": 875}
 
 
 @given(st.integers(1, 2 * ALL), st.integers(1, 2 * ALL))
-def test_who_asks_for_more_goes_no_earlier(less: int, more: int) -> None:
-    """And every burstable container stands between the guaranteed and those of best effort."""
+def test_larger_request_never_has_a_higher_score(less: int, more: int) -> None:
+    """Every burstable container is between guaranteed and best effort."""
     less, more = sorted((less, more))
     first, second = (scores(pod(container(memory=str(amount))))["main"] for amount in (less, more))
     assert 3 <= second <= first <= 999

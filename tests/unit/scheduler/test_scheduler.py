@@ -45,7 +45,7 @@ changes = st.lists(st.tuples(any_pod, st.sampled_from(["", "n1", "n2"])), max_si
 @given(changes)
 @settings(max_examples=60)
 def test_view_is_the_same_however_it_came_about(events: list[tuple[Pod, str]]) -> None:
-    """Sums kept one change at a time are those of the pods that are left; nothing remains of those that went."""
+    """Sums updated incrementally equal those computed from the remaining pods."""
     nodes = [node("n1", allocatable={"cpu": "1"}), node("n2", allocatable={"cpu": "1"})]
     seen, left = view(nodes), dict[str, tuple[Pod, str]]()
     for each, place in events:
@@ -70,7 +70,7 @@ def test_view_is_the_same_however_it_came_about(events: list[tuple[Pod, str]]) -
 @given(changes, any_pod)
 @settings(max_examples=60)
 def test_choice_fits_and_refusal_means_that_no_node_does(events: list[tuple[Pod, str]], asking: Pod) -> None:
-    """The same question has the same answer, whichever way the nodes are listed."""
+    """The choice does not depend on the order of the nodes."""
     nodes = [node("n1", allocatable={"cpu": "1"}), node("n2", allocatable={"cpu": "2"})]
     seen, turned = view(nodes), view(nodes[::-1])
     for each, place in events:
@@ -114,8 +114,8 @@ def wish(weight: int) -> list[dict[str, Any]]:
     ],
     ids=["near", "away", "node", "none"],
 )
-def test_wishes_decide_among_nodes_that_fit(affinity: dict[str, Any], best: str) -> None:
-    """The second node has a pod of the kind, the third a disk, the fourth a taint that only advises."""
+def test_preferences_decide_among_nodes_that_fit(affinity: dict[str, Any], best: str) -> None:
+    """One node has a matching pod, one a matching label, one a PreferNoSchedule taint."""
     labels = {"n3": {"disk": "ssd"}}
     nodes = [node(name, labels={HOST_NAME: name, **labels.get(name, {})}) for name in ("n1", "n2", "n3")]
     nodes.append(node("n0", labels={HOST_NAME: "n0"}, taints=[{"key": "a", "effect": "PreferNoSchedule"}]))
@@ -123,8 +123,8 @@ def test_wishes_decide_among_nodes_that_fit(affinity: dict[str, Any], best: str)
     assert schedule_pod(facts(affinity=affinity), seen) == best
 
 
-def test_pods_that_are_there_like_and_dislike_the_one_that_comes() -> None:
-    """Both ways; a demand of theirs counts a little."""
+def test_affinity_preferences_of_existing_pods_count() -> None:
+    """Affinity and anti-affinity count, and a required term of an existing pod counts a little."""
     required = [{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOST_NAME}]
     nodes = [node(name, labels={HOST_NAME: name}) for name in ("demands", "likes", "shuns", "empty")]
     pods = {
@@ -138,7 +138,7 @@ def test_pods_that_are_there_like_and_dislike_the_one_that_comes() -> None:
 
 
 def test_nodes_and_images_that_go_leave_nothing_behind() -> None:
-    """Pods may be known before their node and after it."""
+    """The cache may know a pod before its node and after it."""
     seen = SchedulerCache()
     seen.put_pod(pod("early"), "n1")
     assert isinstance(schedule_pod(facts(), seen), FitError)
@@ -159,15 +159,15 @@ def created(name: str, second: int, priority: int = 0) -> Pod:
 @given(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(0, 59)), max_size=8))
 @settings(max_examples=60)
 def test_urgency_orders_by_priority_then_age(pairs: list[tuple[int, int]]) -> None:
-    """However far apart the priorities or ages."""
+    """The priorities and ages are arbitrary."""
     pods = [created(f"p{index}", second, priority) for index, (priority, second) in enumerate(pairs)]
     ordered = sorted(pods, key=queue_sort_key)
     keys = [(-(each.spec.priority or 0), each.metadata.creation_timestamp) for each in ordered]
     assert keys == sorted(keys)
 
 
-async def test_parked_pods_come_back_when_something_helps_but_not_too_soon() -> None:
-    """After their backoff, or after five minutes; pods that nothing helped stay."""
+async def test_unschedulable_pods_return_on_a_helpful_event_after_their_backoff() -> None:
+    """Without a helpful event they return after five minutes."""
     clock = VirtualClock()
     pending = SchedulingQueue(clock)
     pods = {name: created(name, second) for second, name in enumerate(("room", "node"))}

@@ -1,4 +1,4 @@
-"""Virtual time: it jumps, it waits for threads, and clock and loop agree."""
+"""Virtual time skips idle periods, waits for threads, and is the same for clock and loop."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ import pytest
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 
 
-async def test_sleep_takes_exactly_its_time_and_no_real_one() -> None:
-    """An hour passes at once, on the loop and on the clock."""
+async def test_sleep_advances_virtual_time_exactly() -> None:
+    """The loop and the clock both advance by an hour."""
     clock = VirtualClock()
     await asyncio.sleep(3600)
     assert asyncio.get_running_loop().time() == 3600
@@ -16,7 +16,6 @@ async def test_sleep_takes_exactly_its_time_and_no_real_one() -> None:
 
 
 async def test_timeout_fires_at_its_virtual_deadline() -> None:
-    """A timeout of a day is over at once, after a day."""
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(86400):
             await asyncio.Event().wait()
@@ -24,8 +23,8 @@ async def test_timeout_fires_at_its_virtual_deadline() -> None:
 
 
 @pytest.mark.parametrize("days", [193, 195, 400, 36_500])
-async def test_time_goes_on_after_any_number_of_days(days: int) -> None:
-    """Timers of any length run in their order, however late it is."""
+async def test_timers_fire_in_order_after_any_number_of_days(days: int) -> None:
+    """Only delays of nearly zero may change places."""
     await asyncio.sleep(days * 86400)
     loop = asyncio.get_running_loop()
     ran: list[float] = []
@@ -38,8 +37,8 @@ async def test_time_goes_on_after_any_number_of_days(days: int) -> None:
     assert ran[2:] == [0.25, 3600]
 
 
-async def test_thread_wins_against_a_timeout() -> None:
-    """Time stands still while a thread works."""
+async def test_time_stands_still_while_a_thread_works() -> None:
+    """A timeout of a millisecond does not fire before the thread is done."""
     async with asyncio.timeout(0.001):
         assert await asyncio.to_thread(sum, (1, 2)) == 3
     assert asyncio.get_running_loop().time() == 0

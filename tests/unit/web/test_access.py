@@ -1,4 +1,4 @@
-"""Who may see the page: keys, sessions, hosts, routes, headers."""
+"""Access to the page: keys, sessions, hosts, routes and headers."""
 
 from itertools import count
 
@@ -26,7 +26,7 @@ def sessions() -> Sessions:
 
 
 def test_key_works_once() -> None:
-    """Then there is another one, and who came in stays in."""
+    """Redeeming it creates a session and a new key; the session stays valid."""
     known = sessions()
     key = known.key
     session = known.redeem(key)
@@ -39,7 +39,7 @@ def test_key_works_once() -> None:
 
 @given(st.text())
 def test_wrong_key_changes_nothing(key: str) -> None:
-    """And what it was stays valid; nothing secret is in the repr."""
+    """The current key stays valid, and a repr does not show it."""
     known = sessions()
     before = known.key
     if key != before:
@@ -50,7 +50,7 @@ def test_wrong_key_changes_nothing(key: str) -> None:
 
 
 def test_oldest_session_goes_when_there_are_too_many() -> None:
-    """So that what is kept is bounded."""
+    """The number of sessions is bounded."""
     known = sessions()
     begun = [known.redeem(known.key) or "" for _ in range(MOST_SESSIONS + 1)]
     assert [known.is_known(one) for one in begun] == [False, *[True] * MOST_SESSIONS]
@@ -69,19 +69,19 @@ HOSTS = {
 
 
 @pytest.mark.parametrize(("host", "is_own"), HOSTS.items())
-def test_only_names_of_loopback_are_answered(host: str, is_own: bool) -> None:
-    """A name that somebody else's name server leads here is not ours."""
+def test_only_loopback_host_names_are_accepted(host: str, is_own: bool) -> None:
+    """Other host names that resolve to this machine are rejected (DNS rebinding)."""
     assert is_own_host(host, 6480) is is_own
 
 
-def test_data_is_for_the_page_itself() -> None:
-    """Another port of this machine is another site to us, though not to cookies."""
+def test_requests_from_other_sites_are_detected() -> None:
+    """Another port of this machine counts as another site, although cookies ignore ports."""
     assert [is_from_elsewhere(site) for site in ("", "none", "same-origin")] == [False] * 3
     assert [is_from_elsewhere(site) for site in ("same-site", "cross-site", "Cross-Site")] == [True] * 3
 
 
 def test_session_is_found_among_cookies() -> None:
-    """Whatever else there is; and scripts cannot read it, nor other sites send it."""
+    """The cookie is HttpOnly and SameSite=Strict."""
     cookie = session_cookie("abc", PLACE)
     assert cookie == "pykubelet-page=abc; Path=/view/secret/; HttpOnly; SameSite=Strict"
     assert session_of("a=b; pykubelet-page=abc; c") == "abc"
@@ -89,7 +89,7 @@ def test_session_is_found_among_cookies() -> None:
 
 
 def test_every_answer_forbids_what_the_page_does_not_need() -> None:
-    """No inline script, no frame, no guessing of types, no copy kept."""
+    """No inline scripts, no framing, no content sniffing, no caching."""
     headers = dict(HEADERS)
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     assert "unsafe" not in headers["Content-Security-Policy"]
@@ -120,19 +120,18 @@ ROUTES = {
 
 
 @pytest.mark.parametrize(("target", "found"), ROUTES.items())
-def test_path_leads_to_a_part_of_the_page(target: str, found: PageRoute | None) -> None:
-    """Or nowhere."""
+def test_route_finds_the_part_of_the_page(target: str, found: PageRoute | None) -> None:
+    """An unknown path has no route."""
     assert route(target, PLACE) == found
 
 
-def test_query_has_values() -> None:
-    """The first of several counts."""
+def test_first_value_of_a_query_parameter_counts() -> None:
     asked = PageRoute(PagePart.OBJECTS, (), (("a", "1"), ("a", "2")))
     assert (asked.value("a"), asked.value("b")) == ("1", "")
 
 
 @given(st.text())
 def test_any_target_is_routed_or_refused(target: str) -> None:
-    """Nothing is raised, and nothing that needs a session is found outside of its place."""
+    """Outside the page's secret path only parts without a session are routed."""
     found = route(f"/{target}", PLACE)
     assert found is None or found.part in {PagePart.ENTRANCE, PagePart.STATIC}

@@ -1,4 +1,4 @@
-"""What browsers are told: everything first, then changes; nothing while nobody looks."""
+"""The feed sends each browser the full state, then changes, and does nothing without a browser."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from web_rig import FeedRig, told
 
 @asynccontextmanager
 async def running(rig: FeedRig) -> AsyncIterator[tuple[Any, Subscription[bytes]]]:
-    """A browser that looks: what it is told first, and what comes then."""
+    """Connects a browser: yields the full state and the subscription to changes."""
     async with (
         background_task(rig.feed.run(asyncio.Event()), "feed"),
         background_task(rig.tables.run(rig.feed.is_read), "tables"),
@@ -36,8 +36,8 @@ async def next_change(changes: Subscription[bytes]) -> Any:
         return told(await changes.next())[1]
 
 
-async def test_browser_gets_everything_then_what_changed() -> None:
-    """A hint about one pod is one row; one that goes is its key."""
+async def test_browser_gets_the_full_state_then_changes() -> None:
+    """A changed pod is sent as one row, a removed pod as its key."""
     rig = FeedRig(VirtualClock())
     rig.node.put(pod("old"))
     async with running(rig) as (everything, changes):
@@ -56,7 +56,7 @@ async def test_browser_gets_everything_then_what_changed() -> None:
 
 
 async def test_change_costs_the_same_however_many_pods_there_are() -> None:
-    """A hint makes the node be asked for one pod; a hint that changes nothing sends nothing."""
+    """A hint causes one query for one pod; a hint without a change sends nothing."""
     rig = FeedRig(VirtualClock())
     uids = [rig.node.put(pod(f"pod-{number}")) for number in range(300)]
     async with running(rig) as (_, changes):
@@ -69,8 +69,8 @@ async def test_change_costs_the_same_however_many_pods_there_are() -> None:
         assert len(changes) == 0
 
 
-async def test_nothing_is_done_while_nobody_looks() -> None:
-    """Hints are dropped; the next browser gets everything as it is then."""
+async def test_feed_is_idle_without_a_browser() -> None:
+    """Hints are dropped; the next browser gets the full state."""
     rig = FeedRig(VirtualClock())
     async with running(rig):
         pass
@@ -83,8 +83,8 @@ async def test_nothing_is_done_while_nobody_looks() -> None:
         assert [row["key"] for row in everything["pods"]] == ["default/new"]
 
 
-async def test_change_without_a_hint_is_found_in_time() -> None:
-    """All rows are made anew now and then."""
+async def test_change_without_a_hint_is_found_by_the_sweep() -> None:
+    """All rows are rebuilt periodically."""
     rig = FeedRig(VirtualClock())
     async with running(rig) as (_, changes):
         rig.node.put(pod("silent"))
@@ -92,8 +92,8 @@ async def test_change_without_a_hint_is_found_in_time() -> None:
         assert [row["key"] for row in (await next_change(changes))["pods"]["rows"]] == ["default/silent"]
 
 
-async def test_slow_browser_is_told_to_start_over() -> None:
-    """It loses changes, never the state."""
+async def test_slow_browser_gets_lagged_and_can_start_over() -> None:
+    """It loses changes, and the full state has them."""
     rig = FeedRig(VirtualClock())
     async with running(rig) as (_, changes):
         for number in range(200):
@@ -105,7 +105,7 @@ async def test_slow_browser_is_told_to_start_over() -> None:
 
 
 async def test_pods_nodes_and_events_of_the_api_are_rows_too() -> None:
-    """A pod that this node does not have is shown as the API shows it."""
+    """Pods of other nodes are shown as the API returns them."""
     clock = VirtualClock()
     api = MemoryApi(clock)
     await api.create(NODES, node("node-1"))
@@ -128,7 +128,7 @@ async def test_pods_nodes_and_events_of_the_api_are_rows_too() -> None:
 
 
 class NotForNodes(MemoryApi):
-    """An API that shows events to nobody."""
+    """An API that forbids listing events."""
 
     async def list(self, kind: Any, **options: Any) -> Any:
         if kind.resource.plural == "events":
@@ -136,8 +136,8 @@ class NotForNodes(MemoryApi):
         return await super().list(kind, **options)
 
 
-async def test_what_a_node_may_not_read_is_said() -> None:
-    """The rest is shown; of nodes it asks for its own only, and for no pods."""
+async def test_forbidden_lists_are_reported() -> None:
+    """The rest is shown; a node reads only its own Node object and no pods from the API."""
     clock = VirtualClock()
     api = NotForNodes(clock)
     for name in ("node-1", "node-2"):

@@ -1,4 +1,4 @@
-"""The page's answers, without a socket: in which order things are checked, and what comes then."""
+"""Responses of the page without a socket, and the order of its checks."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -28,7 +28,7 @@ from web_rig import PLACE, PORT, Browser, FeedRig, asked, told
 
 
 class ServedApi(MemoryApi):
-    """An API that says what it has."""
+    """An API that also returns its served resources."""
 
     async def served(self) -> tuple[Resource, ...]:
         return (CONFIG_MAPS.resource, SECRETS.resource)
@@ -57,7 +57,7 @@ class PageRig:
         self.used += 1
 
     async def get(self, target: str, **caller: str) -> HttpResponse:
-        """A complete answer for the one who is signed in."""
+        """Returns a complete response to the signed-in browser."""
         found = await self.page.answer(asked(target, **{"cookie": self.cookie, **caller}))
         assert isinstance(found, HttpResponse)
         return found
@@ -69,7 +69,7 @@ class PageRig:
 
 
 async def test_key_opens_the_page_once() -> None:
-    """It leads to the place of signed-in browsers with a cookie, and the next link is written down."""
+    """The browser gets a session cookie and a redirect to the page; a used key yields 403."""
     page = PageRig()
     key = page.sessions.key
     let_in = await page.get(f"/?key={key}", cookie="")
@@ -95,22 +95,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("request_", "code"), REFUSED.values(), ids=REFUSED)
-async def test_what_is_not_for_this_caller_is_refused(request_: HttpRequest, code: int) -> None:
-    """In words, and with a code that says which of the checks it was."""
+async def test_each_check_rejects_with_its_status_code(request_: HttpRequest, code: int) -> None:
     found = await PageRig().page.answer(request_)
     assert isinstance(found, HttpResponse)
     assert found.code == code
 
 
-async def test_data_is_not_for_other_pages() -> None:
-    """Even of a browser that is signed in."""
+async def test_data_is_denied_to_other_origins() -> None:
+    """Even when the browser is signed in."""
     page = PageRig()
     assert (await page.get(f"{PLACE}kinds", fetch_site="same-site")).code == 403
     assert (await page.get(PLACE, fetch_site="cross-site")).code == 200
 
 
-async def test_stream_begins_with_everything_and_says_that_it_stands() -> None:
-    """And gives its place back when the browser leaves."""
+async def test_stream_begins_with_the_full_state_and_sends_keepalives() -> None:
+    """A browser that disconnects frees its place."""
     page = PageRig()
     page.rig.node.put(pod("web"))
     for _ in range(MOST_STREAMS + 1):
@@ -120,8 +119,8 @@ async def test_stream_begins_with_everything_and_says_that_it_stands() -> None:
         assert browser.messages[1] == KEEP_ALIVE
 
 
-async def test_slow_browser_gets_everything_anew() -> None:
-    """Changes that it did not take in time are not kept for it; the newest state is."""
+async def test_slow_browser_gets_the_full_state_again() -> None:
+    """Changes it missed are not kept for it."""
     page = PageRig()
     browser = Browser(stay=2, pause_seconds=200)
     stream = await page.flow(f"{PLACE}stream")
@@ -138,8 +137,8 @@ async def test_slow_browser_gets_everything_anew() -> None:
     assert (second[0], len(second[1]["pods"])) == ("start", 200)
 
 
-async def test_only_so_many_browsers_look_at_once() -> None:
-    """Each takes a little for every change; one more is told so."""
+async def test_number_of_open_streams_is_limited() -> None:
+    """One more stream gets 503."""
     page = PageRig()
     async with AsyncExitStack() as stack:
         for number in range(MOST_STREAMS):
@@ -151,7 +150,7 @@ async def test_only_so_many_browsers_look_at_once() -> None:
 
 
 async def test_pod_is_shown_with_why_and_containers() -> None:
-    """One that nobody knows is not there."""
+    """An unknown pod yields 404."""
     page = PageRig()
     page.rig.node.put(pod("web"))
     shown = decode_document((await page.get(f"{PLACE}pods/default/web")).body)
@@ -161,8 +160,8 @@ async def test_pod_is_shown_with_why_and_containers() -> None:
     assert (await page.get(f"{PLACE}pods/default/other")).code == 404
 
 
-async def test_log_is_copied_or_refused_in_words() -> None:
-    """Of the container that runs, or of the one before."""
+async def test_log_is_streamed_or_a_missing_container_is_reported() -> None:
+    """For the current run or the previous one."""
     page = PageRig()
     browser = Browser(stay=9)
     await browser.read((await page.flow(f"{PLACE}logs/default/web/main")).copy)
@@ -173,7 +172,7 @@ async def test_log_is_copied_or_refused_in_words() -> None:
 
 
 async def test_objects_are_listed_by_kind_and_shown_as_yaml() -> None:
-    """Only kinds that the server names itself; without a server there are none."""
+    """Only kinds that the server serves; without an API server there are none."""
     api = ServedApi(VirtualClock())
     meta = ObjectMeta(name="words", namespace="default")
     await api.create(CONFIG_MAPS, ConfigMap(metadata=meta, data={"a": "b"}), namespace="default")
@@ -201,23 +200,21 @@ class SilentApi(ServedApi):
         raise NotReached("no answer")
 
 
-async def test_api_server_that_does_not_answer_is_said_to_be_silent() -> None:
-    """With a code of our own, as there is none of its."""
+async def test_unreachable_api_server_yields_bad_gateway() -> None:
     page = PageRig(SilentApi(VirtualClock()))
     for part in ("kinds", "objects?plural=pods", "object?plural=pods"):
         found = await page.get(f"{PLACE}{part}")
         assert (found.code, found.body) == (502, b"no answer\n")
 
 
-async def test_failure_is_an_answer() -> None:
-    """The program goes on, and its log says what it was."""
+async def test_internal_error_yields_status_500() -> None:
     page = PageRig()
     page.rig.node.failure = ValueError("a mistake of ours")
     assert (await page.get(f"{PLACE}pods/default/web")).code == 500
 
 
-def test_every_file_that_the_page_names_is_there() -> None:
-    """Scripts, styles and pictures; none of them names an address outside, and none runs inline."""
+def test_every_file_referenced_by_the_page_exists() -> None:
+    """No file refers to an external address or has inline styles."""
     files = static_files()
     for name, file in files.items():
         text = file.content.decode()

@@ -1,4 +1,4 @@
-"""What is drawn and shown of one pod or file: timelines, usage, broken manifests, YAML without secrets."""
+"""Data for drawing a pod or a file: timelines, usage, broken manifests, YAML without secrets."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,7 +32,7 @@ def entry(seconds: int, station: str, what: str, **facts: str) -> dict[str, Any]
 
 
 def test_trail_becomes_lanes_with_marks_in_order() -> None:
-    """A lane for each station; what repeats reaches from the first to the last; what is bad is marked."""
+    """One lane for each station; a repeated entry spans its first to last time; failures are marked."""
     trail = [
         entry(2, "workers", "sync failed", why="no image") | {"times": 3, "lastAt": at(9)},
         entry(0, "sources", "read", place="web.yaml"),
@@ -50,7 +50,7 @@ def test_trail_becomes_lanes_with_marks_in_order() -> None:
 
 
 def test_phases_last_from_one_status_to_the_next() -> None:
-    """Ready is told apart from Running; the last one goes on."""
+    """Ready is a phase of its own, and the last phase is open-ended."""
     sent = [("Pending", "False"), ("Running", "False"), ("Running", "True"), ("Running", "True"), ("Failed", "False")]
     trail = [entry(number, "status", "sent", phase=phase, ready=ready) for number, (phase, ready) in enumerate(sent)]
     trail.append(entry(9, "status", "done, the pod may go"))
@@ -63,7 +63,7 @@ def test_phases_last_from_one_status_to_the_next() -> None:
 
 
 def test_containers_last_from_start_to_end() -> None:
-    """The run before and this one, as far as they are known."""
+    """The previous and the current run, if their times are known."""
     before = {"terminated": {"exitCode": 1, "startedAt": at(0), "finishedAt": at(1)}}
     done = {"terminated": {"exitCode": 0, "startedAt": at(2), "finishedAt": at(3)}}
     runs = {"running": {"startedAt": at(4)}}
@@ -80,8 +80,8 @@ def test_containers_last_from_start_to_end() -> None:
     )
 
 
-def test_container_starts_when_its_event_says_so() -> None:
-    """A status knows only the second, in which the pod may not have been there yet."""
+def test_start_time_of_a_container_comes_from_its_event() -> None:
+    """The status has only whole seconds, which may be before the pod existed."""
     exact = {"at": "2026-01-01T00:00:01.5Z", "station": "events", "what": "Started", "facts": [["container", "a"]]}
     again = exact | {"lastAt": "2026-01-01T00:00:07.25Z", "times": 2}
     done = {"terminated": {"exitCode": 0, "startedAt": at(1), "finishedAt": at(1)}}
@@ -92,8 +92,8 @@ def test_container_starts_when_its_event_says_so() -> None:
     assert second.start == ms(7) + 250
 
 
-def test_usage_is_a_rate_of_the_processor_and_an_amount_of_memory() -> None:
-    """From two readings; a container that was started anew gives no point; bounded."""
+def test_usage_history_has_cpu_rate_and_memory() -> None:
+    """Two readings give a rate; a restarted container gives no point; the history is bounded."""
     history = UsageHistory()
     for number in range(POINTS + 10):
         history.note("a", UsageReading(START + timedelta(seconds=number), number * 500_000_000, 1000 + number))
@@ -113,7 +113,7 @@ BROKEN = "a: 1\nb: 2\nc: 3\nd: 4\ne: 5\nf: 6\n"
 
 
 def test_mistake_is_shown_with_its_line_field_and_reason() -> None:
-    """And two lines before and after it."""
+    """With two lines of context before and after."""
     told = 'line 4, column 1: spec.containers[0].d: unknown field; line 1: not a "Pod"'
     broken = broken_manifest("/m/web.yaml", told, BROKEN)
     first, second = broken.mistakes
@@ -124,15 +124,15 @@ def test_mistake_is_shown_with_its_line_field_and_reason() -> None:
 
 @pytest.mark.parametrize("text", ["kind: Secret\ndata: {}\n", '{"kind": "Secret"}\n', "a: 1\n---\nkind:  'Secret'\n"])
 def test_lines_of_a_file_with_a_secret_are_not_shown(text: str) -> None:
-    """The place and the reason are."""
+    """Only the place and the reason are shown."""
     broken = broken_manifest("/m/web.yaml", "line 1, column 1: what", text)
     assert broken.hides_lines
     assert broken.mistakes[0].lines == ()
     assert broken.mistakes[0].reason == "what"
 
 
-def test_problem_without_a_place_or_a_file_is_shown_in_words() -> None:
-    """As of a folder that vanished, or a line that is not there any more."""
+def test_problem_without_a_line_shows_only_its_reason() -> None:
+    """For example a vanished folder, or a line that no longer exists."""
     assert broken_manifest("http://x", "no answer; the pods are kept", None).mistakes[0].reason.startswith("no answer")
     assert broken_manifest("/m/web.yaml", "line 99, column 1: what", BROKEN).mistakes[0].lines == ()
 
@@ -142,13 +142,12 @@ PROBLEMS = st.builds(DocumentProblem, TEXTS, st.integers(1, 999), st.integers(0,
 
 
 @given(st.lists(PROBLEMS, min_size=1))
-def test_problems_are_found_again_in_the_text_that_tells_them(problems: list[DocumentProblem]) -> None:
-    """Each with its place."""
+def test_problem_text_is_parsed_back_to_the_problems(problems: list[DocumentProblem]) -> None:
     assert list(parse_problems(problem_text(problems))) == problems
 
 
 def test_yaml_shows_no_secret() -> None:
-    """Neither its values, nor the annotation that repeats them; how long they are, so that one sees them."""
+    """Values and the last-applied annotation are hidden; only the length of each value is shown."""
     secret = {
         "type": "Opaque",
         "kind": "Secret",

@@ -1,4 +1,4 @@
-"""Rows of pods: the word that kubectl shows, who has to be looked at, and the counts at the stations."""
+"""Rows of pods: kubectl's status word, the tone, and the tallies."""
 
 from typing import Any
 
@@ -61,15 +61,15 @@ WORDS = {
 
 
 @pytest.mark.parametrize(("seen", "word", "tone"), WORDS.values(), ids=WORDS)
-def test_row_has_the_word_of_kubectl_and_says_who_needs_help(seen: PodStatus, word: str, tone: RowTone) -> None:
-    """What a person sees first."""
+def test_row_has_the_status_of_kubectl_and_a_tone(seen: PodStatus, word: str, tone: RowTone) -> None:
+    """The tone shows whether the pod needs attention."""
     made = pod(init_containers=(container("i"),), containers=[container("c0"), container("c1")])
     row = pod_row(made, seen)
     assert (row.word, row.tone) == (word, tone)
 
 
 def test_pod_that_is_deleted_is_terminating_until_it_has_ended() -> None:
-    """Its phase may still be Running."""
+    """The phase of a terminating pod may still be Running."""
     meta = serializer.from_document(
         {"metadata": {"name": "web", "namespace": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, Pod
     )
@@ -78,8 +78,8 @@ def test_pod_that_is_deleted_is_terminating_until_it_has_ended() -> None:
     assert pod_row(meta, status("Succeeded", ended(0, "Completed"))).word == "Completed"
 
 
-def test_row_says_where_the_pod_is_on_its_way() -> None:
-    """A static pod without a mirror is not in the API; containers without a status wait."""
+def test_row_shows_the_progress_of_the_pod() -> None:
+    """A static pod without a mirror pod is not in the API; containers without a status count as waiting."""
     progress = PodProgress(source="file", worker="sync", is_unsent=True, waits="the image")
     row = pod_row(static_pod(containers=[container("c0"), container("c1")]), status("Running", RUNS), progress)
     assert (row.key, row.source, row.worker, row.waits) == ("default/web-node-1", "file", "sync", "the image")
@@ -88,8 +88,8 @@ def test_row_says_where_the_pod_is_on_its_way() -> None:
     assert pod_row(pod(), PodStatus()).in_api
 
 
-def test_row_says_what_keeps_a_container_from_starting() -> None:
-    """In its own words rather than that the node will try again."""
+def test_row_shows_why_a_container_does_not_start() -> None:
+    """An error message of a container takes precedence over the notice of another try."""
     missing = {"waiting": {"reason": "CreateContainerConfigError", "message": 'configmap "words" not found'}}
     starting = {"waiting": {"reason": "ContainerCreating", "message": "soon"}}
     progress = PodProgress(source="api", waits="another try")
@@ -101,7 +101,7 @@ SIDECAR = serializer.from_document({"name": "i", "image": "a", "restartPolicy": 
 
 
 def test_containers_are_listed_in_the_order_in_which_they_start() -> None:
-    """With what they do, since when, and how the run before ended."""
+    """With kind, state and tone."""
     told = status(
         "Running",
         RUNS | {},
@@ -120,8 +120,8 @@ def test_containers_are_listed_in_the_order_in_which_they_start() -> None:
     assert [one.kind for one in container_rows(more, PodStatus())] == ["sidecar", "", "debug"]
 
 
-def test_container_tells_how_the_run_before_ended() -> None:
-    """With code and a reason that says more than the code; its log can be asked for."""
+def test_container_row_shows_how_the_previous_run_ended() -> None:
+    """With exit code and reason; the log of that run is available."""
     before = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "containerID": "sim://1"}}
     last = {"name": "main", "state": {}, "lastState": before, "restartCount": 2}
     seen = serializer.from_document({"containerStatuses": [last]}, PodStatus)
@@ -153,8 +153,8 @@ ROWS = st.builds(
 
 
 @given(st.lists(st.tuples(ROWS, st.booleans())))
-def test_counts_are_those_of_the_rows_there_are(steps: list[tuple[PodRow, bool]]) -> None:
-    """However rows come, change and go, the counts are what counting all of them anew would give."""
+def test_tally_equals_a_recount_of_the_rows(steps: list[tuple[PodRow, bool]]) -> None:
+    """After any additions, changes and removals."""
     tally, rows = PodTally(), dict[str, PodRow]()
     for row, goes in steps:
         tally.replace(rows.pop(row.key, None), None if goes else row)
@@ -170,8 +170,7 @@ def test_counts_are_those_of_the_rows_there_are(steps: list[tuple[PodRow, bool]]
     assert counts.running == sum(row.running for row in here)
 
 
-def test_pod_that_is_elsewhere_counts_only_in_the_api() -> None:
-    """It is at no station of this node."""
+def test_pod_of_another_node_counts_only_in_the_api() -> None:
     tally = PodTally()
     tally.replace(None, pod_row(pod(), status("Running", RUNS, conditions=READY), NOT_HERE))
     counts = tally.counts()

@@ -1,4 +1,4 @@
-"""What goes out to browsers: changes of rows, nodes and events, the newest of many."""
+"""Tables for browsers: changes of rows, nodes and events, and the newest keys."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2) | st.none()
 
 @given(STEPS)
 def test_browser_that_takes_every_change_has_the_rows_of_the_table(steps: list[tuple[str, int | None, bool]]) -> None:
-    """Whenever changes are taken; and no change says what the browser has already."""
+    """Whenever it takes changes; no change repeats what the browser already has."""
     table: RowTable[Row] = RowTable()
     seen: dict[str, Row] = {}
     for key, value, takes in [*steps, ("a", 0, True)]:
@@ -39,8 +39,8 @@ def test_browser_that_takes_every_change_has_the_rows_of_the_table(steps: list[t
     assert table.take() is None
 
 
-def test_table_gives_the_row_before() -> None:
-    """Whoever counts needs it."""
+def test_table_returns_the_previous_row() -> None:
+    """Tallies need the previous row."""
     table: RowTable[Row] = RowTable()
     assert table.put(Row("a", 1)) is None
     assert table.put(Row("a", 2)) == Row("a", 1)
@@ -50,8 +50,8 @@ def test_table_gives_the_row_before() -> None:
 
 
 @given(st.lists(st.tuples(st.text("abcdefgh", min_size=1, max_size=2), st.integers(0, 9).map(str))), st.integers(1, 4))
-def test_the_newest_stay(steps: list[tuple[str, str]], limit: int) -> None:
-    """At most twice as many as wanted are kept, and what goes is older than what stays."""
+def test_newest_keys_stay(steps: list[tuple[str, str]], limit: int) -> None:
+    """At most twice the limit is kept, and evicted keys are older than kept ones."""
     newest, kept = NewestKeys(limit), dict[str, str]()
     for key, at in steps:
         kept[key] = at
@@ -62,8 +62,7 @@ def test_the_newest_stay(steps: list[tuple[str, str]], limit: int) -> None:
         assert max(times, default="") <= min(kept.values())
 
 
-def test_event_that_is_gone_takes_no_room() -> None:
-    """It is not among the newest any more."""
+def test_forgotten_event_takes_no_space() -> None:
     newest = NewestKeys(1)
     for key in "abcdef":
         assert newest.note(key, "1") == ()
@@ -80,8 +79,8 @@ def node(ready: str, **spec: object) -> Node:
     return serializer.from_document({"metadata": {"name": "n"}, "spec": spec, "status": status}, Node)
 
 
-def test_node_says_whether_it_takes_pods() -> None:
-    """Ready, not ready and why, or closed for new pods."""
+def test_node_row_shows_whether_it_accepts_pods() -> None:
+    """Ready, not ready with a reason, or unschedulable."""
     rows = [
         node_row(node("True")),
         node_row(node("False")),
@@ -97,8 +96,8 @@ def test_node_says_whether_it_takes_pods() -> None:
     assert (rows[0].message, rows[1].message, rows[0].cpu, rows[0].address) == ("", "why", "2", "::1")
 
 
-def test_event_counts_how_often_it_happened_and_when_last() -> None:
-    """In either of the two forms that events have."""
+def test_event_row_has_count_and_last_time() -> None:
+    """For events in the old form and in the new form with a series."""
     about = {"kind": "Pod", "name": "web", "namespace": "default"}
     old = {"metadata": {"name": "a"}, "involvedObject": about, "count": 3, "lastTimestamp": "2026-01-01T00:00:02Z"}
     new = {
@@ -116,5 +115,4 @@ def test_event_counts_how_often_it_happened_and_when_last() -> None:
 
 
 def test_message_has_the_form_of_server_sent_events() -> None:
-    """An event, its data, an empty line."""
     assert message("change", b"{}") == b"event: change\ndata: {}\n\n"

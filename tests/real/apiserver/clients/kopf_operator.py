@@ -1,4 +1,4 @@
-"""A kopf operator: for each Tool a config map of its own, and a note in the Tool's status."""
+"""A kopf operator that keeps a config map for each Tool and writes the size into the Tool's status."""
 
 from typing import Any
 

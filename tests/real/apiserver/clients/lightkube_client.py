@@ -1,4 +1,4 @@
-"""lightkube: create, read, server-side apply, watch, delete; a generic custom resource. Prints what it saw."""
+"""A lightkube client that creates, reads, applies, watches and deletes, and prints the outcome."""
 
 import json
 import sys

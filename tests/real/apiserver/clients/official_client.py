@@ -1,4 +1,4 @@
-"""The official Python client: create, read, watch, patch, scale, delete; custom resources. Prints what it saw."""
+"""The official Python client creates, watches, patches, scales and deletes, and prints the outcome."""
 
 import json
 import sys
@@ -82,7 +82,7 @@ def main(kubeconfig: str) -> dict[str, Any]:
 
 
 def retried(ask: Any) -> Any:
-    """A custom kind is served once its definition is established, a moment after it was made."""
+    """Repeat a request while it gets 404: a custom kind is served only once its definition is established."""
     for _ in range(100):
         try:
             return ask()

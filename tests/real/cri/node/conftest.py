@@ -1,4 +1,4 @@
-"""One cluster for all tests of a module: an API server, a node that runs its containers with containerd, and kubectl."""
+"""One cluster per test module: an API server, a node that runs its containers with containerd, and kubectl."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def cluster(containerd: ContainerdLab, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def web(cluster: ProcessCluster, tmp_path_factory: pytest.TempPathFactory) -> WebPod:
-    """A pod that serves a file to whoever comes to its address."""
+    """A pod that serves a file at its own address."""
     folder, content = tmp_path_factory.mktemp("web"), os.urandom(300_000)
     (folder / "file").write_bytes(content)
     ready = {"httpGet": {"port": 8080, "path": "/file"}, "periodSeconds": 1}

@@ -1,4 +1,4 @@
-"""What containers on containerd may do and use, as the kernel has it: seen from inside, and in their cgroups."""
+"""Security contexts and limits of containers on containerd, read inside the containers and in their cgroups."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from containerd_lab import ContainerdLab
 from oci_images import NAMED_USER, NUMBERED_USER
 from process_cluster import ProcessCluster, pod, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
 LOOK = (
@@ -63,7 +63,7 @@ SEEN: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 
 
 def test_container_has_the_rights_of_its_security_context(cluster: ProcessCluster) -> None:
-    """User, groups, capabilities, no new privileges, seccomp, a root that is read-only, the group of volumes."""
+    """It sets users, groups, capabilities, no_new_privs, seccomp, a read-only root, and the group of volumes."""
     for name, (whole, own, _) in SEEN.items():
         main = shell(LOOK, securityContext=own, **MOUNT)
         cluster.create(pod(name, main, restartPolicy="Never", securityContext=whole, **DATA))
@@ -73,8 +73,8 @@ def test_container_has_the_rights_of_its_security_context(cluster: ProcessCluste
     }
 
 
-def test_container_that_must_not_be_root_is_not(cluster: ProcessCluster) -> None:
-    """A number in the image is enough; a name could be anybody's, and no user is root."""
+def test_run_as_non_root_needs_a_numeric_user_that_is_not_root(cluster: ProcessCluster) -> None:
+    """A user given only by name may be root, and an image without a user runs as root."""
     must: dict[str, Any] = {"securityContext": {"runAsNonRoot": True}}
     number, name = (shell("id -u", **must) | {"image": image} for image in (NUMBERED_USER, NAMED_USER))
     cluster.create(
@@ -93,7 +93,7 @@ def test_container_that_must_not_be_root_is_not(cluster: ProcessCluster) -> None
 
 
 def test_privileged_container_may_do_almost_everything(cluster: ProcessCluster) -> None:
-    """It sees the devices of the machine, and may mount."""
+    """It has the devices of the machine and may mount."""
     script = "ls /dev | wc -l; mkdir /tmp/m; mount -t tmpfs none /tmp/m && echo mounted"
     plain, privileged = (
         shell(f"{script}; true", name, securityContext={"privileged": name == "privileged"})
@@ -107,7 +107,7 @@ def test_privileged_container_may_do_almost_everything(cluster: ProcessCluster) 
 
 
 def test_limits_of_pods_and_containers_are_in_their_cgroups(cluster: ProcessCluster, containerd: ContainerdLab) -> None:
-    """And go with the pod."""
+    """The cgroups are removed with the pod."""
     limits = {"requests": {"cpu": "250m", "memory": "16Mi"}, "limits": {"cpu": "500m", "memory": "64Mi"}}
     shown = cluster.run(pod("limited", shell(FOREVER, resources=limits)))
     whole = f"kubepods/burstable/pod{shown['metadata']['uid']}"
@@ -124,8 +124,8 @@ def test_limits_of_pods_and_containers_are_in_their_cgroups(cluster: ProcessClus
     assert places(containerd, whole) == []
 
 
-def test_container_that_takes_too_much_memory_is_killed_and_tells_why(cluster: ProcessCluster) -> None:
-    """Once for all, or to be started again."""
+def test_container_over_its_memory_limit_is_oom_killed(cluster: ProcessCluster) -> None:
+    """By restartPolicy the pod fails, or its container is restarted."""
     grow = shell("x=$(yes | head -c 100000000); echo $x", resources={"limits": {"memory": "16Mi"}})
     cluster.create(pod("too-big", grow, restartPolicy="Never"), pod("again-too-big", grow))
     cluster.until_field(".status.phase", "Failed", "too-big")

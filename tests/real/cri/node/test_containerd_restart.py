@@ -1,4 +1,4 @@
-"""containerd is killed and started again under a node at work: no container is restarted, and all goes on."""
+"""containerd is killed and restarted under a working node: no container restarts, and the work continues."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from cri_lab import node_runtime
 from kill_pods import Shown, conditions
 from process_cluster import NODE, ProcessCluster, pod, process_cluster, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
 PROBE = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 1}
@@ -21,7 +21,7 @@ PROBE = {"exec": {"command": ["true"]}, "periodSeconds": 1, "failureThreshold": 
 
 @pytest.fixture(scope="module")
 def containerd() -> Iterator[ContainerdLab]:
-    """One that may be killed."""
+    """A containerd of its own, since the tests kill it."""
     with running_containerd() as lab:
         yield lab
 
@@ -39,7 +39,7 @@ def pause(seconds: float) -> None:
 def test_pods_outlive_containerd_and_what_was_asked_meanwhile_is_done(
     cluster: ProcessCluster, containerd: ContainerdLab, tmp_path: Path
 ) -> None:
-    """Nothing is restarted or unready; ends are told, pods come and go, static ones too; kubectl is served again."""
+    """Pods stay ready and are not restarted; exits, new pods, deletions and static pods from the outage are handled."""
     (tmp_path / "flags").mkdir()
     flags: dict[str, Any] = {"volumes": [{"name": "flags", "hostPath": {"path": str(tmp_path / "flags")}}]}
     mount: dict[str, Any] = {"volumeMounts": [{"name": "flags", "mountPath": "/flags"}]}
@@ -55,11 +55,11 @@ def test_pods_outlive_containerd_and_what_was_asked_meanwhile_is_done(
     cluster.create(pod("coming", shell(FOREVER)))
     (cluster.manifests / "static.json").write_text(json.dumps(pod("static", shell(FOREVER))))
     cluster.kubectl("delete", "pod", "going", "--wait=false")
-    # Probes find nobody to ask meanwhile.
+    # Probes run while containerd is down.
     pause(3)
     containerd.start()
     cluster.until("condition=Ready", "coming")
-    # By a selector: its mirror may not be there yet.
+    # By a selector, since the mirror pod may not exist yet.
     mirror = ("pods", f"--field-selector=metadata.name=static-{NODE}")
     cluster.until_seen("True", "{.status.conditions[?(@.type=='Ready')].status}", *mirror)
     cluster.until("delete", "going")
@@ -75,7 +75,7 @@ def test_pods_outlive_containerd_and_what_was_asked_meanwhile_is_done(
 
 
 def test_pods_that_containerd_left_half_made_are_finished(cluster: ProcessCluster, containerd: ContainerdLab) -> None:
-    """Killed a moment after pods came, and a moment after they were to go."""
+    """containerd is killed shortly after pods are created, and again shortly after they are deleted."""
     for number, moment_seconds in enumerate((0.05, 0.15, 0.3)):
         names = [f"half-{number}-{one}" for one in range(4)]
         cluster.create(*(pod(name, shell(FOREVER), shell(FOREVER, "other")) for name in names))

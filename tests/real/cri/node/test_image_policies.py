@@ -1,4 +1,4 @@
-"""Images on containerd: which pull policy needs them where, and what is told while they are missing."""
+"""Image pull policies on containerd: when an image is pulled, and which reasons and events a missing one gives."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from oci_images import BUSYBOX
 from process_cluster import ProcessCluster, free_port, pod, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
 
@@ -17,7 +17,7 @@ def with_image(image: str, policy: str) -> dict[str, Any]:
 
 
 def waiting(cluster: ProcessCluster, name: str, reason: str) -> str:
-    """What a container says that waits for a reason."""
+    """Wait until the container waits with this reason, and return its message."""
     words = ".status.containerStatuses[0].state.waiting"
     told = cluster.until_seen(f"{reason} ", f"{{{words}.reason}} {{{words}.message}}", "pod", name)
     return told.removeprefix(f"{reason} ")
@@ -25,7 +25,7 @@ def waiting(cluster: ProcessCluster, name: str, reason: str) -> str:
 
 @pytest.mark.parametrize("policy", ["Never", "IfNotPresent"])
 def test_image_that_is_there_is_not_pulled(cluster: ProcessCluster, policy: str) -> None:
-    """Nobody serves it anywhere."""
+    """No registry serves this image, so a pull would fail."""
     name = f"present-{policy.lower()}"
     shown = cluster.run(pod(name, with_image(BUSYBOX, policy)))
     status = shown["status"]["containerStatuses"][0]
@@ -34,7 +34,7 @@ def test_image_that_is_there_is_not_pulled(cluster: ProcessCluster, policy: str)
 
 
 def test_image_that_is_missing_is_never_pulled_if_the_pod_says_so(cluster: ProcessCluster) -> None:
-    """The container waits, and says for what."""
+    """With pull policy Never the container waits with ErrImageNeverPull."""
     image = "example.test/missing:1"
     cluster.create(pod("never", with_image(image, "Never")))
     words = f'Container image "{image}" is not present with pull policy of Never'
@@ -43,9 +43,9 @@ def test_image_that_is_missing_is_never_pulled_if_the_pod_says_so(cluster: Proce
     assert cluster.until_said("never", "Failed", "") == "Error: ErrImageNeverPull"
 
 
-def test_pull_that_fails_is_told_and_tried_again_later(cluster: ProcessCluster) -> None:
-    """With containerd's reason, then with the wait and the reason."""
-    # Registries on this machine are asked without TLS; nobody listens there.
+def test_failed_pull_is_reported_and_backs_off(cluster: ProcessCluster) -> None:
+    """ErrImagePull has containerd's reason, and ImagePullBackOff repeats it."""
+    # containerd uses no TLS for registries on loopback; nothing listens on this port.
     image = f"127.0.0.1:{free_port()}/missing:1"
     names = {policy: f"pull-{policy.lower()}" for policy in ("IfNotPresent", "Always")}
     cluster.create(*(pod(name, with_image(image, policy)) for policy, name in names.items()))
@@ -65,13 +65,13 @@ def test_pull_that_fails_is_told_and_tried_again_later(cluster: ProcessCluster) 
 
 
 def test_image_is_pulled_always_even_if_it_is_there(cluster: ProcessCluster) -> None:
-    """So a container waits for a registry that cannot be asked."""
+    """The container waits with ErrImagePull, since no registry serves the image."""
     cluster.create(pod("always", with_image(BUSYBOX, "Always")))
     assert waiting(cluster, "always", "ErrImagePull").startswith(f'failed to pull and unpack image "{BUSYBOX}": ')
 
 
-def test_image_name_that_makes_no_sense_is_told(cluster: ProcessCluster) -> None:
-    """Before anybody is asked for it."""
+def test_invalid_image_name_is_reported(cluster: ProcessCluster) -> None:
+    """The container waits with InvalidImageName, and an InspectFailed event has the same message."""
     cluster.create(pod("nonsense", with_image("No:Such:Image", "IfNotPresent")))
     told = waiting(cluster, "nonsense", "InvalidImageName")
     assert told.startswith('Failed to apply default image tag "No:Such:Image": ')

@@ -1,4 +1,4 @@
-"""`kill -9` of a node on containerd at any moment, and of everything: nothing is restarted, doubled, lost or left behind."""
+"""`kill -9` of a node on containerd, and of all processes: no container is restarted, duplicated, lost or left over."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,21 +13,21 @@ from kill_scenario import survive_everything, survive_kills
 
 @pytest.fixture
 async def lab(tmp_path: Path) -> AsyncIterator[CriKillLab]:
-    # One of its own: it is killed, too, and nobody else's pods are to be in it.
+    # A containerd of its own, since it is killed too and must not have pods of other tests.
     with running_containerd() as containerd:
         async with open_lab(CriKillLab(tmp_path, containerd)) as made:
             yield made
 
 
 @pytest.mark.timeout(200)
-async def test_node_killed_again_and_again_is_not_missed(lab: CriKillLab) -> None:
-    """Containers start as often as they should, codes are right, conditions stay, mirrors match, nothing is left."""
+async def test_pods_survive_repeated_kills_of_the_node(lab: CriKillLab) -> None:
+    """Start counts, exit codes, conditions and mirror pods are right, and nothing is left over."""
     await survive_kills(lab, 20, linger_seconds=1.5)
     assert await lab.pods()
 
 
 @pytest.mark.timeout(120)
 async def test_everything_killed_converges(lab: CriKillLab) -> None:
-    """containerd, API server, node, shims, containers: what runs is found, what is missing is started."""
+    """After all processes are killed, running containers are found and missing ones are started."""
     await survive_everything(lab)
     assert await lab.pods()

@@ -1,4 +1,4 @@
-"""Pod lives recorded from kubelet v1.34.11 with containerd, lived again on containerd, all at once, in real time."""
+"""Replays pod lives recorded from kubelet v1.34.11 with containerd, all at once, on containerd in real time."""
 
 import asyncio
 import json
@@ -24,14 +24,14 @@ IMAGES = [
 
 
 def recording(name: str, _: str) -> Document:
-    """A life as it is to be; a path that was masked in it is one of the container."""
+    """The expected life, where a masked path is replaced by one inside the container."""
     recorded: Document = json.loads(json.dumps(recorded_runs.load(name)).replace("<path>", "/tmp/flag"))
     return recorded
 
 
 @pytest.fixture(scope="module")
 def differences(containerd: ContainerdLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
-    """How each life went otherwise than recorded; all are lived side by side on one node."""
+    """The differences of each life from its recording; all run side by side on one node."""
     containerd.add_images(IMAGES)
     folder = tmp_path_factory.mktemp("lives")
     with process_cluster(folder, node_runtime(containerd), node_name=recorded_runs.NODE) as cluster:

@@ -9,19 +9,19 @@ import pytest
 from oci_images import WEB
 from process_cluster import ProcessCluster, pod, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
 NOTES: dict[str, Any] = {"volumes": [{"name": "notes", "emptyDir": {}}]}
 
 
 def note(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:
-    """A container that shares a folder with the others of its pod."""
+    """A container that mounts a volume shared with the other containers of its pod."""
     return shell(script, name, volumeMounts=[{"name": "notes", "mountPath": "/notes"}], **fields)
 
 
-def test_pod_has_an_address_of_its_own_where_everybody_finds_it(cluster: ProcessCluster) -> None:
-    """The node with its probes and hooks, another pod, and the machine."""
+def test_pod_has_its_own_address_that_others_can_reach(cluster: ProcessCluster) -> None:
+    """The node's probes and hooks, another pod and the machine reach it."""
     index = {"httpGet": {"port": "web", "path": "/"}}
     ports = [{"name": "web", "containerPort": 8080}]
     probes = {"readinessProbe": {**index, "periodSeconds": 1}, "livenessProbe": {"tcpSocket": {"port": 8080}}}
@@ -43,7 +43,7 @@ def devices(text: str) -> set[str]:
 
 
 def test_pod_on_the_network_of_the_machine_has_its_address(cluster: ProcessCluster) -> None:
-    """And its network devices, not only a loopback."""
+    """It has the machine's network devices too, not only a loopback."""
     shown = cluster.run(pod("on-host", shell(f"cat /proc/net/dev; {FOREVER}"), hostNetwork=True))
     assert shown["status"]["podIP"] == shown["status"]["hostIP"]
     ours, told = devices(Path("/proc/net/dev").read_text()), devices(cluster.kubectl("logs", "on-host"))
@@ -51,7 +51,7 @@ def test_pod_on_the_network_of_the_machine_has_its_address(cluster: ProcessClust
 
 
 def test_host_names_of_a_pod_are_in_its_files(cluster: ProcessCluster) -> None:
-    """Its own name, its aliases and its search domains."""
+    """/etc/hosts has its own name and its aliases, /etc/resolv.conf its DNS settings."""
     aliases = [{"ip": "192.0.2.7", "hostnames": ["seven", "sept"]}]
     dns = {"nameservers": ["192.0.2.53"], "searches": ["example.test"], "options": [{"name": "ndots", "value": "3"}]}
     fields: dict[str, Any] = {
@@ -69,8 +69,8 @@ def test_host_names_of_a_pod_are_in_its_files(cluster: ProcessCluster) -> None:
     assert {"search example.test", "nameserver 192.0.2.53", "options ndots:3"} <= set(told)
 
 
-def test_init_containers_and_sidecars_come_before_and_stay_until_after(cluster: ProcessCluster) -> None:
-    """One after the other; the sidecar is up before the rest, and the last one to go."""
+def test_sidecar_starts_in_init_order_and_ends_last(cluster: ProcessCluster) -> None:
+    """The next init container starts only when the startup probe of the sidecar has succeeded."""
     up = {"exec": {"command": ["test", "-e", "/notes/up"]}, "periodSeconds": 1}
     loop = "while :; do sleep 0.05; done"
     stopping = f"trap 'echo sidecar ends; cat /notes/told >/dev/termination-log; exit 0' TERM; touch /notes/up; {loop}"
@@ -88,8 +88,8 @@ def test_init_containers_and_sidecars_come_before_and_stay_until_after(cluster: 
     assert cluster.kubectl("logs", "accompanied", "-c", "sidecar") == "sidecar\nsidecar ends\n"
 
 
-def test_logs_are_of_this_run_the_run_before_and_as_they_come(cluster: ProcessCluster) -> None:
-    """Both outputs; a log that is followed ends with its container."""
+def test_logs_of_the_current_and_previous_run_and_followed_logs(cluster: ProcessCluster) -> None:
+    """Logs have stdout and stderr; a followed log ends with its container."""
     again = f"test -e /notes/again && {{ echo second; {FOREVER}; }}"
     main = note(f"{again}; touch /notes/again; echo first; echo error >&2; exit 1")
     counts = shell("for n in 0 1 2 3; do echo line $n; sleep 0.3; done; exec sleep 1", "counts")
@@ -104,7 +104,7 @@ def test_logs_are_of_this_run_the_run_before_and_as_they_come(cluster: ProcessCl
 
 
 def test_hooks_run_in_the_container(cluster: ProcessCluster) -> None:
-    """After its start, before its end; what they write is the container's."""
+    """The files that they write are visible to the container."""
     hooks = {
         "postStart": {"exec": {"command": ["sh", "-c", "echo started >/notes/told"]}},
         "preStop": {"exec": {"command": ["sh", "-c", "echo stopping >>/notes/told; sleep 0.3"]}},

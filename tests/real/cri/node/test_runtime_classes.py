@@ -1,4 +1,4 @@
-"""Pods that name a runtime class: they run as it says, or not at all."""
+"""Pods with a RuntimeClass run with its handler or not at all."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from containerd_lab import OTHER_HANDLER, ContainerdLab
 from process_cluster import NODE, ProcessCluster, pod, shell
 
-# As long as all its waits together may take.
+# The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
 FAILED = "FailedCreatePodSandBox"
 
@@ -18,7 +18,7 @@ def runtime_class(name: str, handler: str) -> dict[str, Any]:
 
 
 def test_pod_runs_as_its_runtime_class_says(cluster: ProcessCluster, containerd: ContainerdLab) -> None:
-    """The class is the cluster's, its handler the container runtime's."""
+    """The sandbox has the handler of the class; a pod without a class has the default handler."""
     cluster.create(runtime_class("another", OTHER_HANDLER))
     cluster.run(pod("classed", shell("exec sleep 1000"), runtimeClassName="another"))
     cluster.run(pod("plain", shell("exec sleep 1000")))
@@ -26,8 +26,8 @@ def test_pod_runs_as_its_runtime_class_says(cluster: ProcessCluster, containerd:
     assert (handlers["classed"], handlers["plain"]) == (OTHER_HANDLER, "")
 
 
-def test_pod_of_a_handler_that_nobody_knows_does_not_run(cluster: ProcessCluster) -> None:
-    """An event says so; it does not get less isolation than it asked for."""
+def test_pod_with_an_unknown_runtime_handler_does_not_run(cluster: ProcessCluster) -> None:
+    """An event has the reason; the pod must not run with less isolation than requested."""
     cluster.create(runtime_class("strong", "unheard-of"))
     cluster.create(pod("strong", shell("exec sleep 1000"), runtimeClassName="strong"))
     said = cluster.until_said("strong", FAILED, "unheard-of")
@@ -36,7 +36,7 @@ def test_pod_of_a_handler_that_nobody_knows_does_not_run(cluster: ProcessCluster
 
 
 def test_pod_of_a_class_that_does_not_exist_does_not_run(cluster: ProcessCluster) -> None:
-    """The API server refuses one; a static pod needs no API server, and is told by the node."""
+    """A static pod bypasses admission by the API server, so the node itself reports the missing class."""
     (cluster.manifests / "lost.json").write_text(
         json.dumps(pod("lost", shell("exec sleep 1000"), runtimeClassName="nowhere"))
     )

@@ -1,4 +1,4 @@
-"""JSON merge patches beside the vectors."""
+"""JSON merge patches: cases that the test vectors do not cover."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_merge_patch_applies_as_upstream(original: Any, patch: Any, expected: An
         ("{}", "true", "Invalid JSON Patch"),
     ],
 )
-def test_text_that_is_no_patch_is_refused(original: str, patch: str, message: str) -> None:
+def test_merge_patch_rejects_invalid_documents_and_patches(original: str, patch: str, message: str) -> None:
     with pytest.raises(PatchError, match=message):
         apply_merge_text(original, patch)
 
@@ -69,6 +69,6 @@ def test_merge_diff_is_that_of_upstream(original: Any, modified: Any, expected: 
         ({}, [], "Mismatched JSON Documents"),
     ],
 )
-def test_diff_of_what_is_no_document_is_refused(original: Any, modified: Any, message: str) -> None:
+def test_merge_diff_rejects_unsupported_documents(original: Any, modified: Any, message: str) -> None:
     with pytest.raises(PatchError, match=message):
         diff_merge(original, modified)

@@ -99,7 +99,7 @@ def test_patch_that_is_no_list_of_operations_is_malformed(patch: Any) -> None:
 
 
 def test_patch_may_have_ten_thousand_operations_and_no_more() -> None:
-    """The limit protects the server; it is checked before anything is done."""
+    """The limit protects the server."""
     patch = [op("test", "", {})] * MAX_OPERATIONS
     assert apply_json({}, patch) == {}
     with pytest.raises(TooManyOperationsError, match="maximum operations in a JSON patch is 10000, got 10001"):
@@ -107,15 +107,15 @@ def test_patch_may_have_ten_thousand_operations_and_no_more() -> None:
 
 
 def test_copies_may_not_make_a_document_huge() -> None:
-    """Each copy could double the document."""
+    """Each copy operation could double the document, so the copied bytes are limited."""
     document = {"a": ["x" * (MAX_COPIED_BYTES // 2)]}
     apply_json(document, [op("copy", "/b", source="/a")])
     with pytest.raises(PatchError, match="exceeding the limit 3145728"):
         apply_json(document, [op("copy", "/b", source="/a"), op("copy", "/c", source="/b")])
 
 
-def test_result_shares_what_no_operation_touched() -> None:
-    """Only the containers on the way to a change are copied, and a test copies nothing."""
+def test_result_shares_unchanged_parts_with_the_original() -> None:
+    """Only containers on the path to a change are copied; a test operation copies nothing."""
     document: dict[str, Any] = {"a": {"b": {"c": 1}}, "d": {"e": []}}
     result = apply_json(document, [op("test", "/d/e", []), op("add", "/a/x", 1)])
     assert result == {"a": {"b": {"c": 1}, "x": 1}, "d": {"e": []}}

@@ -1,4 +1,4 @@
-"""What strategic patches know of fields."""
+"""Patch metadata of fields: type, merge key and patch strategy."""
 
 import pytest
 
@@ -50,13 +50,13 @@ def test_map_field_has_strategy(owner: str, key: str, strategy: str, retain_keys
     assert (field.strategy, field.retain_keys) == (strategy, retain_keys)
 
 
-def test_field_is_found_in_other_case_as_by_the_json_library_of_go() -> None:
-    """A misspelt key still merges as the field it will be decoded into."""
+def test_field_lookup_ignores_case_as_go_does() -> None:
+    """A key in the wrong case merges as the field it will be decoded into."""
     assert POD_SPEC.field("NODEname") is POD_SPEC.field("nodeName")
 
 
 def test_unknown_field_names_its_struct() -> None:
-    """The message is the one that kubectl shows."""
+    """kubectl shows this message."""
     with pytest.raises(
         UnknownFieldError, match='unable to find api field in struct PodSpec for the json field "bogus"'
     ):
@@ -64,13 +64,13 @@ def test_unknown_field_names_its_struct() -> None:
 
 
 def test_field_inside_a_map_type_is_unknown() -> None:
-    """Labels and their like hold no structs."""
+    """Maps such as labels contain no struct fields."""
     labels = type_schema("meta.v1.ObjectMeta").field("labels").type
     with pytest.raises(UnknownFieldError, match="not struct, instead is: map"):
         labels.field("a")
 
 
-def test_list_where_the_definition_has_none_is_unknown() -> None:
-    """A list needs a list in the definition to say how it merges."""
+def test_list_for_a_field_that_is_not_a_list_is_an_error() -> None:
+    """Only a list in the definition has a merge strategy for lists."""
     with pytest.raises(UnknownFieldError, match="expected slice or array type"):
         POD_SPEC.list_field("nodeName")

@@ -1,4 +1,4 @@
-"""Properties that hold for every document: a patch leads where its diff said, and nobody's input changes."""
+"""Patch properties for every document: applying a diff yields its target, and inputs are never changed."""
 
 import copy
 from collections.abc import Callable
@@ -24,14 +24,14 @@ labels = st.dictionaries(words, words, max_size=3)
 
 
 def some(**fields: st.SearchStrategy[Any]) -> Documents:
-    """A map with any of these fields."""
+    """Generates a map with any subset of these fields."""
     return st.fixed_dictionaries({}, optional=fields)
 
 
 def keyed(
     merge_key: str, keys: st.SearchStrategy[Any], **fields: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[list[Map]]:
-    """A list of maps, each with its own merge key."""
+    """Generates a list of maps with distinct merge keys."""
     item = st.tuples(keys, some(**fields)).map(lambda pair: {merge_key: pair[0], **pair[1]})
     return st.lists(item, max_size=4, unique_by=lambda element: str(element[merge_key]))
 
@@ -86,7 +86,7 @@ KINDS: list[tuple[str, Documents]] = [
 
 
 def typed(count: int) -> st.SearchStrategy[tuple[str, tuple[Map, ...]]]:
-    """A definition and as many documents of it."""
+    """Generates a definition and `count` documents of it."""
     return st.one_of(*(st.tuples(st.just(name), st.tuples(*[documents] * count)) for name, documents in KINDS))
 
 
@@ -105,7 +105,7 @@ any_operation = st.fixed_dictionaries(
 
 
 def unchanged(call: Callable[..., Any], *inputs: Any) -> Any:
-    """The answer of the call, after a check that it left its inputs alone, whether it failed or not."""
+    """Returns the result of the call; checks that its inputs are unchanged even when it raises."""
     before = copy.deepcopy(inputs)
     try:
         return call(*inputs)
@@ -115,7 +115,7 @@ def unchanged(call: Callable[..., Any], *inputs: Any) -> Any:
 
 @modest
 @given(typed(2))
-def test_strategic_diff_leads_to_its_target(case: tuple[str, tuple[Map, ...]]) -> None:
+def test_applying_a_strategic_diff_yields_its_target(case: tuple[str, tuple[Map, ...]]) -> None:
     definition, (original, modified) = case
     patch = unchanged(lambda a, b: diff_strategic(a, b, definition), original, modified)
     result = unchanged(lambda a, b: apply_strategic(a, b, definition), original, patch)
@@ -154,7 +154,7 @@ def test_strategic_patch_for_another_document_leaves_its_inputs_alone(case: tupl
 
 @modest
 @given(typed(2))
-def test_three_way_diff_leads_to_its_target_when_nobody_else_changed_anything(
+def test_three_way_diff_yields_its_target_without_concurrent_changes(
     case: tuple[str, tuple[Map, ...]],
 ) -> None:
     definition, (original, modified) = case
@@ -165,7 +165,7 @@ def test_three_way_diff_leads_to_its_target_when_nobody_else_changed_anything(
 
 @modest
 @given(typed(2))
-def test_merge_diff_leads_to_its_target(case: tuple[str, tuple[Map, ...]]) -> None:
+def test_applying_a_merge_diff_yields_its_target(case: tuple[str, tuple[Map, ...]]) -> None:
     _, (original, modified) = case
     patch = unchanged(diff_merge, original, modified)
     assert unchanged(apply_merge, original, patch) == modified

@@ -1,4 +1,4 @@
-"""Corners of strategic merge patches that the vectors do not reach."""
+"""Strategic merge patches: edge cases that the test vectors do not cover."""
 
 from typing import Any
 
@@ -123,16 +123,15 @@ def test_patch_gives_what_upstream_gives(original: Map, patch: Map, expected: Ma
     assert apply_strategic(original, patch, POD) == expected
 
 
-def test_replace_strategy_takes_the_map_as_it_stands() -> None:
-    """A disruption budget's selector is never merged, and its nulls stay."""
+def test_replace_strategy_replaces_the_map_and_keeps_its_nulls() -> None:
+    """The selector of a disruption budget is never merged."""
     original = spec(selector={"matchLabels": {"a": "1"}}, minAvailable=1)
     patch = spec(selector={"matchLabels": {"b": None}})
     expected = spec(selector={"matchLabels": {"b": None}}, minAvailable=1)
     assert apply_strategic(original, patch, ("policy/v1", "PodDisruptionBudget")) == expected
 
 
-def test_result_shares_what_the_patch_does_not_touch() -> None:
-    """Nothing is copied that need not be."""
+def test_result_shares_unpatched_parts_with_the_original() -> None:
     original: Map = {"metadata": {"labels": {"a": "1"}}, "spec": {"containers": containers("a", "b"), "volumes": []}}
     result = apply_strategic(original, spec(containers=[{"name": "b", "image": "i"}]), POD)
     assert result["metadata"] is original["metadata"]
@@ -192,13 +191,13 @@ FAILURES: list[Any] = [
 
 
 @pytest.mark.parametrize(("original", "patch", "message"), FAILURES)
-def test_bad_patch_is_refused_with_the_words_of_upstream(original: Map, patch: Map, message: str) -> None:
+def test_bad_patch_is_rejected_with_the_message_of_upstream(original: Map, patch: Map, message: str) -> None:
     with pytest.raises(PatchError, match=message):
         apply_strategic(original, patch, POD)
 
 
-def test_kinds_of_errors_tell_a_bad_patch_from_an_unknown_field() -> None:
-    """A server answers the one with 400 and the other with 422."""
+def test_malformed_patch_and_unknown_field_are_different_errors() -> None:
+    """A server answers a malformed patch with 400 and an unknown field with 422."""
     with pytest.raises(MalformedPatchError):
         apply_strategic({"spec": {}}, {"spec": {"$patch": "bogus"}}, POD)
     with pytest.raises(UnknownFieldError):
@@ -233,7 +232,7 @@ def combined(first: Map, second: Map) -> Map:
         ),
     ],
 )
-def test_combining_two_patches_keeps_what_they_ask_for(first: Map, second: Map, expected: Map) -> None:
+def test_combining_two_patches_keeps_nulls_and_directives(first: Map, second: Map, expected: Map) -> None:
     assert combined(first, second) == expected
 
 

@@ -1,4 +1,4 @@
-"""Corners of strategic diffs that the vectors do not reach."""
+"""Strategic diffs: edge cases that the test vectors do not cover."""
 
 from typing import Any
 
@@ -70,13 +70,13 @@ def test_diff_is_that_of_upstream(original: Map, modified: Map, expected: Map) -
 
 
 def test_map_with_replace_strategy_is_always_sent() -> None:
-    """Upstream does not ask whether it changed."""
+    """Upstream sends it even when it did not change."""
     document = {"spec": {"selector": {"matchLabels": {"a": "1"}}}}
     assert diff_strategic(document, document, BUDGET) == document
 
 
-def test_retained_keys_are_named_only_if_there_are_any() -> None:
-    """A strategy whose fields all become null retains nothing."""
+def test_retain_keys_are_left_out_when_there_are_none() -> None:
+    """A strategy whose fields all become null retains no keys."""
     original, modified = ({"spec": {"strategy": strategy}} for strategy in ({"type": "a"}, {"type": None}))
     assert diff_strategic(original, modified, "apps.v1.Deployment") == modified
 
@@ -91,6 +91,6 @@ def test_retained_keys_are_named_only_if_there_are_any() -> None:
         pytest.param(metadata(finalizers=[{}]), metadata(finalizers=[{}]), PatchError, id="maps without a merge key"),
     ],
 )
-def test_diff_of_what_cannot_be_merged_is_refused(original: Map, modified: Map, error: type[PatchError]) -> None:
+def test_diff_of_unmergeable_documents_is_rejected(original: Map, modified: Map, error: type[PatchError]) -> None:
     with pytest.raises(error):
         diff_strategic(original, modified, POD)

@@ -1,4 +1,4 @@
-"""The patch of kubectl apply."""
+"""Three-way diffs, the patches that kubectl apply sends."""
 
 from typing import Any
 
@@ -126,7 +126,7 @@ def test_conflict_is_reported_unless_overwriting(original: Map, modified: Map, c
 
 
 def test_map_with_replace_strategy_never_conflicts() -> None:
-    """It is always sent as a whole, by everybody."""
+    """Every client sends such a map as a whole."""
     original, modified, current = (spec(selector={"matchLabels": {"a": value}}) for value in "123")
     patch = diff_strategic_three_way(original, modified, current, "policy.v1.PodDisruptionBudget", overwrite=False)
     assert patch == modified

@@ -1,4 +1,4 @@
-"""Patches that kube-apiserver 1.34.11 was seen to apply, each to the result of the one before."""
+"""Patches recorded from kube-apiserver 1.34.11; each step applies to the result of the step before."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_strategic_patches_of_a_deployment_give_what_the_server_gave(step: int) 
 
 
 def test_patches_of_three_types_follow_each_other_on_one_pod() -> None:
-    """A JSON patch, a merge patch and a strategic one, as in the transcript patch-types."""
+    """A JSON patch, a merge patch and a strategic patch, as in the transcript patch-types."""
     pod: Map = {"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {"containers": [{"name": "c1"}, {"name": "c2"}]}}
     operations = [
         {"op": "add", "path": "/metadata/labels/c", "value": "3"},
@@ -102,7 +102,7 @@ def test_json_patch_that_the_server_found_unprocessable_does_not_apply(patch: li
 
 
 def test_patches_that_the_server_called_bad_requests_are_malformed() -> None:
-    """Steps json-bad and yaml-merge."""
+    """Transcript steps json-bad and yaml-merge."""
     with pytest.raises(MalformedPatchError):
         apply_json({}, {"op": "x"})
     with pytest.raises(MalformedPatchError):

@@ -1,4 +1,4 @@
-"""Documents as kubectl prints them; `tests/real/cli` compares with kubectl itself."""
+"""JSON and YAML output as kubectl prints it; `tests/real/cli` compares with kubectl itself."""
 
 import json
 from typing import Any
@@ -21,20 +21,19 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(KEYS, VALUES, max_size=5))
 def test_json_is_read_back_as_it_was(document: dict[str, Any]) -> None:
-    """Escaped or not, it means the same."""
     assert json.loads(json_text(document)) == document
 
 
 @given(st.dictionaries(KEYS, st.integers() | st.from_regex(r"[ -~\n]{0,200}", fullmatch=True), max_size=5))
 def test_yaml_is_read_back_as_it_was(document: dict[str, Any]) -> None:
-    """Folded, quoted or in a block, it means the same."""
+    """Whether strings are folded, quoted or written as a block."""
     document = {key: value for key, value in document.items() if not isinstance(value, int) or abs(value) < 2**63}
     (found,) = read_stream(yaml_text(document).encode()).documents
     assert found.value == document
 
 
 def test_json_is_written_as_go_does() -> None:
-    """Sorted, four spaces, signs of HTML escaped."""
+    """Keys are sorted, the indent is four spaces, and HTML characters are escaped."""
     assert json_text({"b": [], "a": {"x": "<&>"}}) == (
         '{\n    "a": {\n        "x": "\\u003c\\u0026\\u003e"\n    },\n    "b": []\n}\n'
     )
@@ -64,13 +63,13 @@ def test_json_is_written_as_go_does() -> None:
     ],
 )
 def test_yaml_is_written_as_go_does(value: Any, text: str) -> None:
-    """Plain where it may be, else quoted the one way or the other."""
+    """Strings are plain where possible, otherwise single- or double-quoted."""
     gap = "" if text.startswith("\n") else " "
     assert yaml_text({"key": value}) == f"key:{gap}{text}\n"
 
 
 def test_scalar_alone_has_no_end_mark() -> None:
-    """Not that kubectl ever prints one."""
+    """kubectl itself never prints a lone scalar."""
     assert yaml_text("web") == "web\n"
 
 
@@ -90,7 +89,7 @@ def test_scalar_alone_has_no_end_mark() -> None:
     ],
 )
 def test_keys_are_in_natural_order(keys: list[str]) -> None:
-    """Numbers by their value, signs before letters, letters right behind digits."""
+    """Numbers sort by value, punctuation before letters, and letters right after digits."""
     first, second = map(natural_order, keys)
     assert first < second
     assert not second < first

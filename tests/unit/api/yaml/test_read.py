@@ -1,4 +1,4 @@
-"""YAML in, documents out: go-yaml's meanings, exact places, and nothing that hangs or crashes."""
+"""Reading YAML: go-yaml's meanings, exact positions, and resistance to hostile text."""
 
 import json
 import struct
@@ -71,7 +71,7 @@ def only(text: str) -> YamlDocument:
     ],
 )
 def test_text_is_read_as_go_yaml_reads_it(text: str, value: Any) -> None:
-    """The same value and the same type; tests/real asks kubectl for many more."""
+    """Value and type agree; tests/real compares many more cases with kubectl."""
     found = read_yaml(text.encode())
     assert (found, type(found)) == (value, type(value))
 
@@ -99,7 +99,7 @@ def test_text_is_read_as_go_yaml_reads_it(text: str, value: Any) -> None:
     ],
 )
 def test_error_says_what_and_where(text: str | bytes, line: int, column: int, message: str) -> None:
-    """Places count from 1, and the message is libyaml's or go-yaml's where they have one."""
+    """Positions count from 1; messages are those of libyaml or go-yaml where these have one."""
     error = error_of(text)
     assert (error.line, error.column) == (line, column)
     assert error.message.startswith(message)
@@ -107,7 +107,7 @@ def test_error_says_what_and_where(text: str | bytes, line: int, column: int, me
 
 
 def test_strict_reading_refuses_a_repeated_key() -> None:
-    """The second key is to blame, and the first is named; a key that overrides a merged one is no repetition."""
+    """The error is at the second key and names the first; overriding a merged key is allowed."""
     error = error_of("a:\n  b: 1\n  c: 2\n  b: 3\n", strict=True)
     assert (error.line, error.column, error.message) == (4, 3, 'key "b" is already set at line 2')
     assert read_yaml(b"{<<: {a: 1}, a: 2}", strict=True) == {"a": 2}
@@ -118,7 +118,7 @@ def test_strict_reading_refuses_a_repeated_key() -> None:
 
 
 def test_large_text_is_refused_by_its_size() -> None:
-    """The limit is the caller's to set."""
+    """The caller sets the limit."""
     assert error_of("a: 1", max_bytes=3).message == "the text has 4 bytes, more than 3"
 
 
@@ -146,13 +146,13 @@ CHAIN = "".join(f"- &a{n} {'[' * 60}{f'*a{n - 1}' if n else 'x'}{']' * 60}\n" fo
     ],
 )
 def test_hostile_text_is_refused(text: str, message: str) -> None:
-    """No text crashes the reader or keeps it busy."""
+    """No text crashes the reader or makes it slow."""
     error = error_of(text)
     assert error.message.startswith(message)
 
 
-def test_nodes_of_a_stream_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scalars, collections and aliases count alike, over all documents."""
+def test_nodes_of_a_yaml_stream_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scalars, collections and aliases of all documents count alike."""
     monkeypatch.setattr(parser, "MAX_NODES", 100)
     assert len(read_yaml(b"[" + b"1," * 99 + b"]")) == 99
     assert error_of("[" + "1," * 100 + "]").message == "the text has more than 100 nodes"
@@ -162,8 +162,8 @@ def test_nodes_of_a_stream_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {error.message for error in errors} == {"the text has more than 100 nodes"}
 
 
-def test_nodes_of_json_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys and values, as in YAML, over all objects."""
+def test_nodes_of_json_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys and values of all objects count, as in YAML."""
     monkeypatch.setattr(read, "MAX_NODES", 10)
     assert read_yaml(b'{"a": [1, 2, {}, {"b": 1}]}')
     assert error_of('{"a": [1, 2, {}, {"b": 1, "c": 2}]}').message == "the text has more than 10 nodes"
@@ -171,14 +171,14 @@ def test_nodes_of_json_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", ["--- a\n" * 4, "{} {} {} {}"])
-def test_documents_of_a_stream_are_counted(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither YAML nor JSON may have more documents than anybody writes."""
+def test_documents_of_a_stream_are_limited(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In YAML and in JSON."""
     monkeypatch.setattr(read, "MAX_DOCUMENTS", 3)
     assert [error.message for error in read_stream(text.encode()).errors] == ["the text has more than 3 documents"]
 
 
 def test_depth_of_a_hundred_is_read() -> None:
-    """The limit itself is allowed, in YAML and in JSON."""
+    """The nesting limit itself is allowed, in YAML and in JSON."""
     assert read_yaml(b"[" * 100 + b"]" * 100)
     assert read_yaml(b'{"a":' + b"[" * 99 + b"]" * 99 + b"}")
 
@@ -187,21 +187,20 @@ def test_depth_of_a_hundred_is_read() -> None:
     "number", ["9" * 100_000, "0x" + "f" * 100_000, "0" * 100_000, "-" + "1_" * 100_000, "1e" + "9" * 9999]
 )
 def test_huge_number_is_a_string_or_a_float(number: str) -> None:
-    """As for Go, which has no numbers of that size."""
+    """Go has no numbers of that size."""
     assert read_yaml(number.encode()) in (number, 0)
 
 
 @pytest.mark.parametrize(
     "text", ["a: 1\r\nb:\r\n- x\r\n", "\ufeffa: 1\nb:\n- x\n", "a: 1\rb:\r- x\r", "%YAML 1.1\n---\na: 1\nb: [x]\n...\n"]
 )
-def test_line_ends_byte_order_mark_and_directives_are_taken(text: str) -> None:
-    """They change nothing."""
+def test_line_ends_byte_order_marks_and_directives_are_accepted(text: str) -> None:
     assert read_yaml(text.encode()) == {"a": 1, "b": ["x"]}
     assert read_yaml("a: é\n".encode("utf-16")) == {"a": "é"}
 
 
 def test_broken_document_does_not_hide_the_others() -> None:
-    """Reading goes on at the next separator, with the right line numbers."""
+    """Reading continues at the next separator, with the right line numbers."""
     text = "a: 1\n---\nb: c: d\ne: f\n---\ng: *x\n---\nh: 'open\n---\ni: 2\n"
     documents, errors = read_stream(text.encode())
     assert [(document.value, document.at) for document in documents] == [({"a": 1}, (1, 1)), ({"i": 2}, (10, 1))]
@@ -211,14 +210,13 @@ def test_broken_document_does_not_hide_the_others() -> None:
 
 
 def test_reading_gives_up_after_twenty_broken_documents() -> None:
-    """What has so many errors is something else than YAML."""
     documents, errors = read_stream(b"--- @\n" * 1000)
     assert documents == []
     assert [error.line for error in errors] == list(range(1, 21))
 
 
 def test_positions_are_those_of_keys_and_values() -> None:
-    """Aliases have the places of what they repeat, merged fields those of where they come from."""
+    """Fields of aliases and merges have the positions of the original text."""
     document = only("a:\n  b: [1,\n    {c: 2}]\nd: &x {e: 1}\nf:\n  <<: *x\n  g: *x\n")
     assert document.at == (1, 1)
     assert document.key_position(("a", "b")) == (2, 3)
@@ -232,7 +230,7 @@ def test_positions_are_those_of_keys_and_values() -> None:
 
 
 def test_positions_of_merged_lists_follow_the_merge() -> None:
-    """The first of several sources counts, as for the value."""
+    """The first of several sources wins, for positions as for values."""
     document = only("- &x {a: 1,\n    b: 2}\n- <<: [*x, {a: 3,\n    c: 4}]\n  d: ~\n")
     assert document.value[1] == {"a": 1, "b": 2, "c": 4, "d": None}
     assert document.key_position((1, "a")) == (1, 7)
@@ -240,8 +238,7 @@ def test_positions_of_merged_lists_follow_the_merge() -> None:
     assert document.value_position((1, "d")) == (5, 6)
 
 
-def test_positions_may_be_asked_in_any_order() -> None:
-    """Also of a document before the last one asked for."""
+def test_positions_can_be_requested_in_any_document_order() -> None:
     documents, _ = read_stream(b"a: 1\n---\nb: 1\n---\nc: 1\n")
     assert documents[2].key_position(("c",)) == (5, 1)
     assert documents[0].key_position(("a",)) == (1, 1)
@@ -250,7 +247,7 @@ def test_positions_may_be_asked_in_any_order() -> None:
 
 
 def test_positions_in_json_that_is_not_yaml_are_that_of_the_document() -> None:
-    """libyaml knows no pairs of surrogates."""
+    """libyaml does not accept surrogate pairs, so that only the document's own position is known."""
     (document,), _ = read_stream(b'\n {"a": "\\ud83d\\ude00",\n "b": 1}')
     assert document.value == {"a": "😀", "b": 1}
     assert document.key_position(("b",)) == (2, 2)
@@ -265,7 +262,7 @@ def test_positions_of_json_are_those_of_its_text() -> None:
 
 
 def test_json_is_read_like_go() -> None:
-    """Floats stay floats, large ints become floats, lone surrogates are replaced; what is not JSON may be YAML."""
+    """Floats stay floats, large ints become floats, lone surrogates are replaced; invalid JSON is read as YAML."""
     text = '{"a": [1, 1.0, 1e2, 9223372036854775808, "\\ud800x", "\\ud83d\\ude00"], "\\udc00": "\\/"}'
     found = read_yaml(text.encode())
     assert found == {"a": [1, 1.0, 100.0, 2.0**63, "\ufffdx", "😀"], "\ufffd": "/"}
@@ -276,8 +273,7 @@ def test_json_is_read_like_go() -> None:
     assert error_of(b'{"a": "\xff"}').message == "invalid leading UTF-8 octet"
 
 
-def test_pure_parser_stands_in_for_the_c_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Same values, same errors."""
+def test_pure_python_parser_gives_the_results_of_the_c_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parser, "_LOADER", yaml.SafeLoader)
     assert read_yaml(b"a: [no, ! 1, !!str 2, &x {b: 1}, *x]\n<<: {c: 014}") == {
         "a": [False, "1", "2", {"b": 1}, {"b": 1}],
@@ -293,7 +289,7 @@ def test_pure_parser_stands_in_for_the_c_parser(monkeypatch: pytest.MonkeyPatch)
     st.text(alphabet="ab:-?[]{},&*!|>'\"%@`#~<.\\ \t\n0123xeo_", max_size=60).map(str.encode) | st.binary(max_size=60)
 )
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    """There is no third way; what was read is JSON and survives being written."""
+    """Every value read is valid JSON and survives a round trip through to_yaml."""
     documents, errors = read_stream(data)
     for document in documents:
         assert read_yaml(to_yaml(document.value).encode()) == document.value
@@ -312,7 +308,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     )
 )
 def test_any_text_like_json_is_read_or_refused(parts: list[str]) -> None:
-    """Whichever of the two readers takes it."""
+    """Either the JSON reader or the YAML reader handles it."""
     documents, errors = read_stream(("{" + "".join(parts)).encode())
     assert documents or errors
 
@@ -320,7 +316,7 @@ def test_any_text_like_json_is_read_or_refused(parts: list[str]) -> None:
 @laws
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
 def test_float_key_means_the_same_single(number: float) -> None:
-    """Nine digits are enough for any single-precision number."""
+    """Nine digits identify any single-precision number."""
     text = as_key(number)
     assert struct.pack("f", float(text)) == struct.pack("f", number)
     assert len(text.partition("e")[0].replace(".", "").strip("-0")) <= 9
@@ -341,8 +337,7 @@ def paths(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int,
 
 @laws
 @given(st.dictionaries(KEYS, TREES, min_size=1, max_size=4))
-def test_every_field_is_found_where_it_stands(tree: dict[str, Any]) -> None:
-    """At the place of a key stands the key, at the place of a number the number."""
+def test_every_position_points_at_its_key_or_number(tree: dict[str, Any]) -> None:
     lines = to_yaml(tree).splitlines()
     document = only("\n".join(lines))
     for path in paths(tree)[1:]:

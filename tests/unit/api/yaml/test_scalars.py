@@ -1,4 +1,4 @@
-"""Scalars with explicit tags, and the way of scalars into JSON."""
+"""Scalars with explicit tags, and the conversion of scalars to JSON."""
 
 import math
 from typing import Any
@@ -38,7 +38,7 @@ TAG = "tag:yaml.org,2002:"
     ],
 )
 def test_tag_decides_the_type(tag: str, text: str, value: Any) -> None:
-    """Whatever the text looks like."""
+    """An explicit tag overrides the type that the text suggests."""
     found = resolve(TAG + tag, text, plain=False)
     assert (found, type(found)) == (value, type(value))
 
@@ -64,7 +64,7 @@ def test_tag_decides_the_type(tag: str, text: str, value: Any) -> None:
     ],
 )
 def test_tag_that_does_not_fit_is_refused(tag: str, text: str, message: str) -> None:
-    """In go-yaml's words."""
+    """The message is that of go-yaml."""
     with pytest.raises(ScalarError) as raised:
         resolve(TAG + tag, text, plain=True)
     assert str(raised.value) == message
@@ -89,17 +89,17 @@ def test_tag_that_does_not_fit_is_refused(tag: str, text: str, message: str) -> 
         (math.nan, ".nan"),
         (3.4028234663852886e38, "3.4028235e+38"),
         (1e-45, "1e-45"),
-        # The text nearest to this power of two belongs to its neighbour below.
+        # The shortest text for this power of two rounds to the single below it, so that one more digit is needed.
         (2.0**-96, "1.2621775e-29"),
     ],
 )
 def test_key_is_written_as_go_writes_it(value: Any, key: str) -> None:
-    """Floats in single precision."""
+    """Floats are written in single precision."""
     assert as_key(value) == key
 
 
-def test_value_without_a_place_in_json_is_refused() -> None:
-    """As key or as value."""
+def test_value_that_json_cannot_hold_is_rejected() -> None:
+    """As a key or as a value."""
     for convert, value in ((as_key, None), (as_key, 2**64 - 1), (as_json, math.inf), (as_json, math.nan)):
         with pytest.raises(ScalarError):
             convert(value)
@@ -123,13 +123,13 @@ def test_value_without_a_place_in_json_is_refused() -> None:
     ],
 )
 def test_number_at_the_edge_is_read_as_go_reads_it(text: str, value: Any) -> None:
-    """Too large for an integer it may still be a float, and otherwise is a string."""
+    """A number too large for an integer becomes a float if possible, otherwise a string."""
     assert resolve_plain(text) == value
 
 
 @pytest.mark.parametrize("text", ["0b+1", "0b-1"])
 def test_sign_behind_the_binary_prefix_counts(text: str) -> None:
-    """An oddity of go-yaml, kept; out of range it is a string."""
+    """go-yaml accepts such a sign, and so do we; out of range the text is a string."""
     assert resolve_plain(text) == int(text[2:])
     assert resolve_plain(text + "0" * 64) == text + "0" * 64
 
@@ -144,7 +144,7 @@ def test_integer_is_read_in_every_base(number: int) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_float_comes_through_json_as_the_same_number(number: float) -> None:
-    """The type may change, the text that Go would write does not."""
+    """A whole float becomes an int, as Go writes it."""
     found = as_json(number)
     assert isinstance(found, int | float)
     assert float(found) == number

@@ -1,4 +1,4 @@
-"""Documents to YAML and back."""
+"""Writing YAML and reading it back."""
 
 import math
 from typing import Any
@@ -12,7 +12,7 @@ from pykubelet.api.yaml.write import to_yaml
 
 laws = settings(max_examples=200, deadline=None)
 
-# The words and signs that mean something to YAML, more often than chance would have them.
+# Words and characters with a meaning in YAML, which random text rarely contains.
 TRICKY = st.lists(
     st.sampled_from(
         [
@@ -49,7 +49,7 @@ DOCUMENTS = st.recursive(
 @laws
 @given(DOCUMENTS)
 def test_any_document_survives_writing_and_reading(document: Any) -> None:
-    """What JSON can hold comes back equal; a whole float below 1e21 comes back as an int, as through JSON in Go."""
+    """Every JSON value is read back equal; a whole float below 1e21 is read back as an int, as in Go."""
     assert same(read_yaml(to_yaml(document).encode(), strict=True), document)
 
 
@@ -66,7 +66,7 @@ def same(found: Any, written: Any) -> bool:
 @laws
 @given(TRICKY)
 def test_any_string_survives_as_key_and_value(text: str) -> None:
-    """Alone, in a list, and on both sides of a colon."""
+    """On its own, in a list, as a key and as a value."""
     assert read_yaml(to_yaml(text).encode()) == text
     assert read_yaml(to_yaml({text: [text, {text: text}]}).encode()) == {text: [text, {text: text}]}
 
@@ -75,7 +75,7 @@ def test_any_string_survives_as_key_and_value(text: str) -> None:
     "text", ["y", "1e3", "089", "0o14", "12345e67", "1_000", "~", "", "true", ".inf", "<<", "0b1", "a: b", "-", " a"]
 )
 def test_string_that_would_be_misread_is_quoted(text: str) -> None:
-    """Everything that go-yaml takes for something else, and everything with an indicator in it."""
+    """Strings that go-yaml would read as another type, and strings with an indicator."""
     assert to_yaml({"a": text}) == f'a: "{text}"\n'
 
 
@@ -84,12 +84,11 @@ def test_string_that_would_be_misread_is_quoted(text: str) -> None:
     ["a", "1:30", "2001-01-01", "10Gi", "nginx:1.25", "/bin/sh", "-c", "--port=8080", "a b", "v1", "Y1", "a,b", "$(X)"],
 )
 def test_ordinary_string_is_plain(text: str) -> None:
-    """Quotes are for strings that need them."""
     assert to_yaml({"a": text}) == f"a: {text}\n"
 
 
 def test_layout_is_that_of_kubectl() -> None:
-    """Lists stand under their key, texts of several lines are literal blocks."""
+    """List items align with their key, and multi-line strings are literal blocks."""
     document = {
         "kind": "Pod",
         "spec": {"containers": [{"name": "a", "args": ["x", "y"], "env": []}], "nodeName": None},
@@ -104,7 +103,7 @@ def test_layout_is_that_of_kubectl() -> None:
 
 
 def test_long_key_stands_on_a_line_of_its_own() -> None:
-    """A parser looks for a colon in the first 1024 characters only."""
+    """A parser looks for the colon only in the first 1024 characters of a line."""
     document = {"k" * 2000: {"a": ["b"]}, "é" * 900: ["c"]}
     assert to_yaml(document).startswith("? kkk")
     assert read_yaml(to_yaml(document).encode()) == document
@@ -113,7 +112,7 @@ def test_long_key_stands_on_a_line_of_its_own() -> None:
 @pytest.mark.parametrize(
     "value", [math.inf, math.nan, 2**63, -(2**63) - 1, b"bytes", {1: 2}, "\ud800", object()], ids=repr
 )
-def test_value_without_a_place_in_json_is_refused(value: Any) -> None:
-    """Better no text than one that reads back as something else."""
+def test_value_that_json_cannot_hold_is_rejected(value: Any) -> None:
+    """Otherwise the text would read back as a different value."""
     with pytest.raises(ValueError, match=r"cannot be represented|is not a string"):
         to_yaml({"a": value})

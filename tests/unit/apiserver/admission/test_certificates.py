@@ -1,4 +1,4 @@
-"""Who asks for a certificate, who decides on it and who signs it."""
+"""Admission of certificate signing requests: the requesting user, rights on signers, times of conditions."""
 
 import base64
 from typing import Any
@@ -41,7 +41,7 @@ def admission(store: DurableStore) -> CertificateAdmission:
 
 
 async def grant(store: DurableStore, verb: str, signer: str) -> None:
-    """Give alice a right."""
+    """Give alice the verb on the signer."""
     rules = [rule(verb, "signers", groups=("certificates.k8s.io",), names=signer)]
     await put(store, "clusterroles.rbac.authorization.k8s.io", thing("ClusterRole", "r", rules=rules))
     subject = {"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}
@@ -50,8 +50,8 @@ async def grant(store: DurableStore, verb: str, signer: str) -> None:
     await put(store, "clusterrolebindings.rbac.authorization.k8s.io", binding)
 
 
-async def test_sender_is_written_down(store: DurableStore) -> None:
-    """As the server knows it, whatever the object says."""
+async def test_create_records_the_requesting_user(store: DurableStore) -> None:
+    """Admission sets the spec's user fields from the authenticated user and leaves out those it has no value for."""
     user = UserInfo("system:bootstrap:abcdef", ("system:bootstrappers",), "u1", {"a": ("b",)})
     made = admission(store).admit(asked(user, verb="create"), document(), None)
     assert made is not None
@@ -66,8 +66,8 @@ async def test_sender_is_written_down(store: DurableStore) -> None:
     ("door", "verb", "word"), [("approval", "approve", "approve"), ("status", "sign", "sign")], ids=["approve", "sign"]
 )
 @pytest.mark.parametrize("granted", ["", SIGNER, "kubernetes.io/*", "kubernetes.io/kubelet-serving"])
-async def test_signer_names_are_rights(store: DurableStore, door: str, verb: str, word: str, granted: str) -> None:
-    """By name, or for a whole domain."""
+async def test_signer_right_is_required(store: DurableStore, door: str, verb: str, word: str, granted: str) -> None:
+    """Approving and signing need the right on the signer by name, or on its whole domain."""
     if granted:
         await grant(store, verb, granted)
     rules, new = admission(store), document(conditions=[APPROVED])
@@ -81,7 +81,7 @@ async def test_signer_names_are_rights(store: DurableStore, door: str, verb: str
 
 
 async def test_status_that_does_not_change_needs_no_right(store: DurableStore) -> None:
-    """Nor do other kinds, deletions, or the object itself."""
+    """Neither does an update of the main resource or a deletion."""
     rules, same = admission(store), document()
     assert rules.admit(asked(ALICE, "status"), same, document()) == same
     assert rules.admit(asked(ALICE), same, document()) == same
@@ -89,7 +89,7 @@ async def test_status_that_does_not_change_needs_no_right(store: DurableStore) -
 
 
 async def test_conditions_get_their_times(store: DurableStore) -> None:
-    """Of now, or of the last change if there is none."""
+    """Both times are set to now; lastTransitionTime stays when the condition was there before."""
     rules, then = admission(store), "2025-01-01T00:00:00Z"
     made = rules.admit(asked(ADMIN, "approval"), document(conditions=[APPROVED]), document())
     assert made is not None
@@ -100,8 +100,8 @@ async def test_conditions_get_their_times(store: DurableStore) -> None:
     assert kept["status"]["conditions"] == [APPROVED | {"lastUpdateTime": NOW, "lastTransitionTime": then}]
 
 
-async def test_nobody_asks_to_be_a_master(store: DurableStore) -> None:
-    """A certificate that is allowed everything is not to be had this way."""
+async def test_client_certificate_for_system_masters_is_refused(store: DurableStore) -> None:
+    """Admission also refuses a request that cannot be parsed."""
     signer = "kubernetes.io/kube-apiserver-client"
     rules, fine = admission(store), document(signer)
     assert rules.admit(asked(ADMIN, verb="create"), fine, None) is not None

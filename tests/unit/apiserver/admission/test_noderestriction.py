@@ -1,4 +1,4 @@
-"""Each rule for what a node may write, as a table."""
+"""The rules of the NodeRestriction admission plugin, as tables of what a node may and may not write."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ TOKEN = request(NODE, "create", "serviceaccounts/token", "bot")
 async def test_node_may(
     rule: NodeRestriction, asked: AdmissionAttributes, new: Document | None, old: Document | None
 ) -> None:
-    """The object goes on as it came."""
+    """Admission returns the object unchanged."""
     assert rule.admit(asked, new, old) is new
 
 
@@ -364,7 +364,7 @@ async def test_node_may(
 async def test_node_may_not(
     rule: NodeRestriction, asked: AdmissionAttributes, new: Document | None, old: Document | None, why: str
 ) -> None:
-    """403 with upstream's words."""
+    """The error is 403 with upstream's message."""
     with pytest.raises(ApiError) as caught:
         rule.admit(asked, new, old)
     resource = asked.served.resource.group_resource
@@ -384,17 +384,17 @@ async def test_node_may_not(
     ],
     ids=["eviction", "token", "node"],
 )
-async def test_what_is_not_there_is_not_found(
+async def test_missing_pod_or_node_is_not_found(
     rule: NodeRestriction, asked: AdmissionAttributes, new: Document, message: str
 ) -> None:
-    """404, not 403."""
+    """The error is 404, not 403."""
     with pytest.raises(ApiError) as caught:
         rule.admit(asked, new, None)
     assert (caught.value.code, caught.value.message) == (404, message)
 
 
-async def test_pod_without_a_name_is_named_by_what_it_has(rule: NodeRestriction) -> None:
-    """A generated name does not exist yet."""
+async def test_error_shows_generate_name_of_pod_without_name(rule: NodeRestriction) -> None:
+    """Without generateName the error shows Unknown."""
     unnamed = pod("x") | {"metadata": {"generateName": "gen-"}}
     with pytest.raises(ApiError, match='pods "gen-" is forbidden'):
         rule.admit(request(NODE, "create", "pods"), unnamed, None)
@@ -410,7 +410,7 @@ LABELS = st.dictionaries(
 
 @given(LABELS, LABELS)
 def test_labels_are_forbidden_only_if_they_change(new: dict[str, str], old: dict[str, str]) -> None:
-    """And only Kubernetes' own, other than those of nodes."""
+    """Only labels of Kubernetes' own domains are checked, except those that nodes may set."""
     found = forbidden_labels(new, old)
     assert forbidden_labels(old, new) == found
     assert all(new.get(label) != old.get(label) for label in found)

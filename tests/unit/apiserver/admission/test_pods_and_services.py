@@ -88,7 +88,7 @@ def test_pod_is_refused_when_its_priority_is_not_that_of_its_class(spec: dict[st
 
 
 def test_update_keeps_the_priority_that_admission_had_given() -> None:
-    """A client that sends its manifest again left it out."""
+    """The new pod lacks both fields, as when a client sends its manifest again."""
     old = _pod(priority=5, preemptionPolicy="Never")
     new = PriorityAndTolerations(list).admit(_request("pods"), _pod(), old)
     assert new is not None
@@ -107,8 +107,8 @@ _TOLERATIONS = st.fixed_dictionaries(
 
 @given(st.lists(_TOLERATIONS, max_size=4))
 @settings(max_examples=100)
-def test_every_pod_tolerates_lost_nodes_for_a_while(tolerations: list[dict[str, str]]) -> None:
-    """What the pod says itself comes first and stays; a second pass adds nothing."""
+def test_pod_tolerates_not_ready_and_unreachable_nodes_by_default(tolerations: list[dict[str, str]]) -> None:
+    """The pod's own tolerations stay first; a second pass adds nothing."""
     pod = with_default_tolerations(_pod(tolerations=tolerations))
     found = pod["spec"]["tolerations"]
     assert found[: len(tolerations)] == tolerations
@@ -133,7 +133,7 @@ def test_new_node_gets_a_taint_and_a_known_one_does_not() -> None:
 
 
 def test_services_get_different_addresses_even_before_readers_see_them() -> None:
-    """An address that was given away for a trial alone is free."""
+    """An address that a dry run received stays free."""
     seen: list[StoreEntry] = []
     rule = ServiceAllocation(lambda: seen)
 

@@ -1,4 +1,4 @@
-"""Nobody grants what they do not hold."""
+"""RBAC escalation check: users grant only rights that they hold."""
 
 import pytest
 
@@ -82,7 +82,7 @@ OLD = role("r", rule("get list", "secrets"), namespace="ns")
 async def test_grant_passes(
     check: RbacEscalation, asked: AdmissionAttributes, new: Document | None, old: Document | None
 ) -> None:
-    """Who holds the rights, or the right to grant them."""
+    """The user holds the rights, or may escalate or bind; deletions and other kinds are not checked."""
     assert check.admit(asked, new, old) is new
 
 
@@ -140,7 +140,7 @@ async def test_grant_passes(
 async def test_grant_is_refused(
     check: RbacEscalation, asked: AdmissionAttributes, new: Document, old: Document | None, why: str
 ) -> None:
-    """403, with the rights that are missing."""
+    """The error is 403 with upstream's message."""
     with pytest.raises(ApiError) as caught:
         check.admit(asked, new, old)
     resource = asked.served.resource.group_resource
@@ -148,14 +148,14 @@ async def test_grant_is_refused(
 
 
 async def test_binding_to_a_role_that_is_not_there_is_not_found(check: RbacEscalation) -> None:
-    """Nobody can say what it would grant."""
+    """The rights of a missing role are unknown."""
     with pytest.raises(ApiError) as caught:
         check.admit(request(ALICE, "create", BINDINGS, "b"), bound("gone", "Role"), None)
     assert (caught.value.code, caught.value.message) == (404, f'{ROLES} "gone" not found')
 
 
-async def test_missing_roles_of_the_writer_are_told(check: RbacEscalation, store: DurableStore) -> None:
-    """They may be why it lacks a right."""
+async def test_error_lists_missing_roles_of_the_writer(check: RbacEscalation, store: DurableStore) -> None:
+    """A missing role may be the reason why the writer lacks a right."""
     await put(store, BINDINGS, binding("lost", "lost", subject("User", "alice"), namespace="ns"))
     with pytest.raises(ApiError) as caught:
         check.admit(request(ALICE, "create", ROLES, "r"), OLD, None)

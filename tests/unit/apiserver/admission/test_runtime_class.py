@@ -1,4 +1,4 @@
-"""Pods and the runtime classes they name."""
+"""RuntimeClass admission of pods: overhead, node selector and tolerations."""
 
 from typing import Any
 
@@ -44,8 +44,8 @@ def admitted(**spec: Any) -> dict[str, Any]:
     return found
 
 
-def test_new_pod_gets_what_its_class_says() -> None:
-    """Overhead, node selector and tolerations; a pod without a class stays as it is."""
+def test_new_pod_gets_overhead_and_scheduling_of_its_class() -> None:
+    """A pod without a class stays as it is."""
     assert admitted(nodeName="n") == {"nodeName": "n"}
     assert admitted(runtimeClassName="sandboxed", nodeSelector={"a": "b"}) == {
         "runtimeClassName": "sandboxed",
@@ -75,8 +75,8 @@ def test_new_pod_gets_what_its_class_says() -> None:
     ],
     ids=["missing", "overhead alone", "other overhead", "other nodes"],
 )
-def test_pod_that_does_not_go_with_its_class_is_refused(spec: dict[str, Any], why: str) -> None:
-    """In upstream's words."""
+def test_pod_that_conflicts_with_its_class_is_refused(spec: dict[str, Any], why: str) -> None:
+    """The error has upstream's message."""
     with pytest.raises(Forbidden) as refused:
         admitted(**spec)
     assert refused.value.message == f'pods "x" is forbidden: {why}'
@@ -86,7 +86,7 @@ def test_pod_that_does_not_go_with_its_class_is_refused(spec: dict[str, Any], wh
 def test_merged_tolerations_are_some_of_the_given_and_merging_again_changes_nothing(
     given: list[dict[str, Any]],
 ) -> None:
-    """Nothing is made up, and order is kept."""
+    """The result is empty only for an empty list."""
     merged = merged_tolerations(given)
     assert all(each in given for each in merged)
     assert merged_tolerations(merged) == merged
@@ -94,7 +94,7 @@ def test_merged_tolerations_are_some_of_the_given_and_merging_again_changes_noth
 
 
 @given(st.lists(TOLERATIONS, max_size=3))
-def test_class_without_wishes_changes_nothing(tolerations: list[dict[str, Any]]) -> None:
-    """The very same pod comes back."""
+def test_class_without_overhead_and_scheduling_changes_nothing(tolerations: list[dict[str, Any]]) -> None:
+    """Admission returns the same pod object."""
     pod = {"metadata": {"name": "x"}, "spec": {"tolerations": tolerations}}
     assert with_runtime_class(pod, {"handler": "h"}) is with_runtime_class(pod, None) is pod

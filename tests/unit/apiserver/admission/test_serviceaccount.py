@@ -1,4 +1,4 @@
-"""Pods act as a service account: the token's volume, pull secrets, and what is refused."""
+"""ServiceAccount admission of pods: the token's volume, pull secrets, and the pods that are refused."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def admitted(rule: ServiceAccountAdmission, new: Document) -> Document:
 
 
 async def test_pod_gets_the_default_account_with_its_token(rule: ServiceAccountAdmission) -> None:
-    """Volume, mounts and pull secrets as upstream adds them; the pod that came is not touched."""
+    """Admission adds volume, mounts and pull secrets as upstream does, and leaves the given pod unchanged."""
     init = [{"name": "i", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]
     new = pod("p", initContainers=init, volumes=[{"name": "x", "emptyDir": {}}])
     spec = admitted(rule, new)
@@ -75,15 +75,15 @@ async def test_pod_gets_the_default_account_with_its_token(rule: ServiceAccountA
     ],
     ids=["pod says no", "account says no", "pod's word wins", "own mount"],
 )
-async def test_token_is_mounted_where_it_is_wanted(
+async def test_token_volume_follows_automount_setting(
     rule: ServiceAccountAdmission, fields: dict[str, Any], *, mounted: bool
 ) -> None:
-    """A volume that nobody mounts is not added."""
+    """A container with its own mount at that path gets no token volume."""
     assert ("volumes" in admitted(rule, pod("p", **fields))) is mounted
 
 
 async def test_existing_access_volume_is_used(rule: ServiceAccountAdmission) -> None:
-    """As when a pod is created from another's manifest."""
+    """This happens when a pod is created from another pod's manifest."""
     volume = {"name": "kube-api-access-old", "emptyDir": {}}
     spec = admitted(rule, pod("p", volumes=[volume], imagePullSecrets=[{"name": "mine"}]))
     assert spec["volumes"] == [volume]
@@ -139,14 +139,14 @@ MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
     ids=range(9),
 )
 async def test_pod_is_refused(rule: ServiceAccountAdmission, new: Document, why: str) -> None:
-    """403 with upstream's words."""
+    """The error is 403 with upstream's message."""
     with pytest.raises(ApiError) as caught:
         rule.admit(CREATE, new, None)
     assert (caught.value.code, caught.value.message) == (403, f'pods "p" is forbidden: {why}')
 
 
 async def test_mirror_pod_and_others_stay_as_they_are(rule: ServiceAccountAdmission) -> None:
-    """Mirror pods, other kinds, other subresources, deletions, and secrets that the account names."""
+    """Updates, other kinds and deletions pass too, and a pod may use secrets that its account lists."""
     mirror = pod("p", metadata=MIRROR)
     assert rule.admit(CREATE, mirror, None) is mirror
     assert rule.admit(request(ALICE, "update", "pods", "p"), mirror, mirror) is mirror
@@ -157,7 +157,7 @@ async def test_mirror_pod_and_others_stay_as_they_are(rule: ServiceAccountAdmiss
 
 
 async def test_ephemeral_containers_use_only_the_accounts_secrets(rule: ServiceAccountAdmission) -> None:
-    """When they are added to a running pod."""
+    """The check runs when they are added to a running pod."""
     asked = request(ALICE, "update", "pods/ephemeralcontainers", "p")
     fine = strict(ephemeralContainers=[{"name": "c", "envFrom": [{"secretRef": {"name": "known"}}]}])
     assert rule.admit(asked, fine, strict()) is fine

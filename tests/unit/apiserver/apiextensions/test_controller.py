@@ -1,4 +1,4 @@
-"""Definitions at work, on a real store."""
+"""The controller of CustomResourceDefinitions, on a real store."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -67,7 +67,7 @@ def _established(document: dict[str, Any] | None) -> bool:
 async def test_kind_is_served_when_its_definition_shows_as_established(
     store: DurableStore, registry: ServedKinds
 ) -> None:
-    """And no longer once the definition is gone."""
+    """The kind is no longer served once the definition is deleted."""
     await _put(store, _KEY, definition())
     await _until(store, _KEY, _established)
     assert _row(registry) is not None
@@ -76,7 +76,7 @@ async def test_kind_is_served_when_its_definition_shows_as_established(
 
 
 async def test_kinds_are_served_from_the_start_after_a_restart(store: DurableStore, registry: ServedKinds) -> None:
-    """Before any request is answered."""
+    """The constructor registers them, before any request is answered."""
     await _put(store, _KEY, definition())
     await _until(store, _KEY, _established)
     again = ServedKinds()
@@ -87,7 +87,7 @@ async def test_kinds_are_served_from_the_start_after_a_restart(store: DurableSto
 async def test_refused_definition_is_established_once_the_name_is_free(
     store: DurableStore, registry: ServedKinds
 ) -> None:
-    """The other one is gone, its names are free."""
+    """The other definition is deleted, which frees its names."""
     await _put(store, _KEY, definition())
     await _until(store, _KEY, _established)
     other = definition(names={"plural": "others", "singular": "other", "kind": "Widget", "listKind": "OtherList"})
@@ -102,7 +102,7 @@ async def test_refused_definition_is_established_once_the_name_is_free(
 
 
 async def test_built_in_kind_is_not_replaced(store: DurableStore) -> None:
-    """Whatever a definition says."""
+    """A definition of the same resource has no effect."""
     registry = ServedKinds()
     resource = Resource("example.com", "v1", "widgets", "Widget")
     built_in = Kind(resource=resource, singular="widget", definition="core.v1.ConfigMap")
@@ -112,8 +112,8 @@ async def test_built_in_kind_is_not_replaced(store: DurableStore) -> None:
     assert _row(registry) is built_in
 
 
-async def test_objects_go_before_their_definition(store: DurableStore, registry: ServedKinds) -> None:
-    """One that is held is waited for."""
+async def test_custom_objects_are_deleted_before_their_definition(store: DurableStore, registry: ServedKinds) -> None:
+    """The definition waits for an object with a finalizer."""
     await _put(store, _KEY, definition())
     established = await _until(store, _KEY, _established)
     assert established
@@ -136,10 +136,10 @@ async def test_objects_go_before_their_definition(store: DurableStore, registry:
     assert _row(registry) is None
 
 
-async def test_definition_that_others_hold_stays_when_its_objects_are_gone(
+async def test_definition_with_another_finalizer_stays_when_its_objects_are_gone(
     store: DurableStore, registry: ServedKinds
 ) -> None:
-    """It says that they are, and was never established in vain."""
+    """Its Terminating condition reports that they are deleted; the definition was never established."""
     stuck = definition()
     stuck["metadata"] |= {"deletionTimestamp": NOW, "finalizers": ["example.com/mine"]}
     await _put(store, _KEY, KIND.strategy.prepare_delete(stuck))

@@ -1,4 +1,4 @@
-"""Custom objects: their strategy, and the rows that serve them."""
+"""Custom objects: their strategy, and the kinds made from their definition."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def _one(**stated: Any) -> Kind:
 
 
 def test_rows_carry_the_names_and_subresources_of_the_definition() -> None:
-    """Only versions that are served have one."""
+    """A version that is not served gives no kind."""
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "shortNames": ["wd"], "categories": ["all"]}
     first, second = _served(
         version(subresources={"status": {}, **_SCALE}),
@@ -49,12 +49,12 @@ def test_rows_carry_the_names_and_subresources_of_the_definition() -> None:
 
 
 def test_definition_that_is_not_established_serves_nothing() -> None:
-    """Its names might be another's."""
+    """Its names may belong to another definition."""
     assert served_rows(definition()) == ()
 
 
 def test_versions_share_objects_in_the_storage_version() -> None:
-    """Each shows them with its own name, fields and defaults."""
+    """Each version shows them with its own apiVersion, fields and defaults."""
     wide = {"openAPIV3Schema": schema(size={"type": "integer"}, more={"type": "string", "default": "m"})}
     old, new = _served(version(), version("v2", storage=False, schema=wide))
     assert old.stored
@@ -80,13 +80,13 @@ def test_versions_share_objects_in_the_storage_version() -> None:
     ],
 )
 def test_deprecated_version_warns(own: Any, others: list[str], warnings: tuple[str, ...]) -> None:
-    """And names a better one, if there is one."""
+    """The warning names a better version if there is one."""
     rows = _served(version("v1beta1", **own), *(version(name, storage=False) for name in others))
     assert rows[0].deprecation_warnings == warnings
 
 
 def test_status_without_a_subresource_is_part_of_the_object() -> None:
-    """It can be set at once, and moves the generation."""
+    """It can be set on creation, and a change increments the generation."""
     stated = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     rules = _one(schema={"openAPIV3Schema": stated}).strategy
     new = rules.prepare_create({**widget(), "status": {"a": 1}})
@@ -97,7 +97,7 @@ def test_status_without_a_subresource_is_part_of_the_object() -> None:
 
 
 def test_terminating_definition_takes_no_new_objects() -> None:
-    """They would only be removed again."""
+    """The server would only delete them again."""
     condition = CrdCondition("Terminating", "True", "r", "m")
     (served,) = served_rows(with_condition(with_accepted_names(definition(), [], NOW), condition, NOW))
     with pytest.raises(
@@ -122,8 +122,8 @@ def test_terminating_definition_takes_no_new_objects() -> None:
         ({**widget(), "status": 3}, 2),
     ],
 )
-def test_scaled_object_has_numbers_of_replicas(document: dict[str, Any], errors: Any) -> None:
-    """Where its definition says they are."""
+def test_values_at_the_scale_paths_are_validated(document: dict[str, Any], errors: Any) -> None:
+    """The definition states the paths."""
     stated = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     rules = _one(schema={"openAPIV3Schema": stated}, subresources=_SCALE).strategy
     found = [str(error) for error in rules.validate_create(document)]
@@ -133,7 +133,7 @@ def test_scaled_object_has_numbers_of_replicas(document: dict[str, Any], errors:
 
 
 def test_objects_are_selected_by_the_fields_of_the_definition() -> None:
-    """Texts of whatever is there."""
+    """Values become text, and a missing field is empty."""
     served = _one(selectableFields=[{"jsonPath": ".spec.size"}, {"jsonPath": ".spec.on"}])
     assert served.strategy.fields(widget(size=3, on=True)) == {
         "metadata.name": "w",
@@ -147,8 +147,8 @@ def test_objects_are_selected_by_the_fields_of_the_definition() -> None:
 _POD = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 
 
-def test_embedded_resources_are_resources() -> None:
-    """They say what they are, and have metadata like any."""
+def test_embedded_resources_are_validated_as_resources() -> None:
+    """They need kind, apiVersion and valid metadata."""
     served = _one(schema={"openAPIV3Schema": schema(pod=_POD, pods={"type": "array", "items": _POD})})
     pod = {"apiVersion": "a/b/c", "kind": "p q", "metadata": {"name": "a/b", "junk": 1, "labels": {"-": ""}}}
     document = widget(
@@ -168,8 +168,8 @@ def test_embedded_resources_are_resources() -> None:
     assert "junk" not in served.strategy.default(document)["spec"]["pod"]["metadata"]
 
 
-def test_embedded_resources_in_maps_are_resources_too() -> None:
-    """Names that cannot stand in a path, owners with fields that nobody knows."""
+def test_embedded_resources_in_maps_are_validated_too() -> None:
+    """This finds invalid names and unknown fields of owner references."""
     served = _one(schema={"openAPIV3Schema": schema(pods={"type": "object", "additionalProperties": _POD})})
     owner = {"apiVersion": "v1", "kind": "K", "name": "o", "uid": "u", "junk": 1}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "..", "ownerReferences": [owner]}}
@@ -181,12 +181,12 @@ def test_embedded_resources_in_maps_are_resources_too() -> None:
 
 
 def test_metadata_may_hold_nulls() -> None:
-    """They are as good as nothing."""
+    """Defaulting drops null fields of metadata."""
     assert _one().strategy.default({**widget(), "metadata": {"name": "w", "labels": None}})["metadata"] == {"name": "w"}
 
 
 def test_metadata_of_the_wrong_type_and_endless_nesting_are_refused() -> None:
-    """Nothing a client sends breaks the server."""
+    """The error is BadRequest, not a crash."""
     rules = _one().strategy
     with pytest.raises(
         BadRequest, match=r"cannot unmarshal number into Go struct field ObjectMeta\.name of type string"
@@ -204,7 +204,7 @@ def test_metadata_of_the_wrong_type_and_endless_nesting_are_refused() -> None:
 
 
 def test_status_is_checked_by_its_own_part_of_the_schema() -> None:
-    """Messages name fields from there on, and managed fields are those of the new object."""
+    """Messages name fields relative to the status, and managed fields come from the new object."""
     stated = schema()
     stated["properties"]["status"] = {"type": "object", "properties": {"on": {"type": "boolean"}}}
     rules = _one(schema={"openAPIV3Schema": stated}, subresources={"status": {}}).strategy
@@ -216,8 +216,8 @@ def test_status_is_checked_by_its_own_part_of_the_schema() -> None:
     assert "status" not in rules.prepare_create({**old, "status": {}})
 
 
-def test_repeated_elements_are_let_pass_if_there_were_some() -> None:
-    """Lists that were sets in name only."""
+def test_duplicates_in_a_set_pass_if_the_old_object_had_some() -> None:
+    """Only an update that introduces duplicates is refused."""
     listed = {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}
     rules = _one(schema={"openAPIV3Schema": schema(l=listed)}).strategy
     good, bad = widget(l=["a"]), widget(l=["a", "a"])
@@ -226,15 +226,15 @@ def test_repeated_elements_are_let_pass_if_there_were_some() -> None:
 
 
 def test_selectable_field_that_cannot_be_followed_is_empty() -> None:
-    """Rather than an error for every list."""
+    """A list request must not fail because of it."""
     stated = schema(size={"type": "integer"})
     served = _one(schema={"openAPIV3Schema": stated}, selectableFields=[{"jsonPath": ".spec.size[0]"}])
     assert served.strategy.fields(widget(size=3))["spec.size[0]"] == ""
 
 
 @given(st.dictionaries(st.sampled_from(["size", "junk", "a"]), st.none() | st.integers() | st.text(max_size=3)))
-def test_default_is_done_once_and_for_all(spec: dict[str, Any]) -> None:
-    """An object that is read, stored and read again stays as it is."""
+def test_defaulting_twice_changes_nothing(spec: dict[str, Any]) -> None:
+    """A defaulted object has no unknown fields either."""
     served = _one(schema={"openAPIV3Schema": schema(size={"type": "integer", "default": 1}, a={"type": "string"})})
     once = served.strategy.default(widget(**spec))
     assert served.strategy.default(once) == once

@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition may be, and what becomes of it."""
+"""CustomResourceDefinitions: validation, defaults, updates, status and deletion."""
 
 from typing import Any
 
@@ -35,8 +35,8 @@ def _with_schema(**stated: Any) -> dict[str, Any]:
     return definition(version(schema={"openAPIV3Schema": {"type": "object", **stated}}))
 
 
-def test_definition_that_is_fine_has_no_complaints() -> None:
-    """One version or several."""
+def test_valid_definition_has_no_errors() -> None:
+    """It may have one version or several."""
     assert _errors(definition()) == []
     assert _errors(definition(version(), version("v2", storage=False, schema={"openAPIV3Schema": schema()}))) == []
 
@@ -148,21 +148,21 @@ SPECS = [
 
 
 @pytest.mark.parametrize(("document", "error"), [case[1:] for case in SPECS], ids=[case[0] for case in SPECS])
-def test_definition_is_refused_in_the_words_of_the_api_server(document: dict[str, Any], error: str) -> None:
-    """The place is where the API server keeps what all versions share."""
+def test_invalid_definition_gives_upstreams_message(document: dict[str, Any], error: str) -> None:
+    """Fields that all versions share are named at the top level of the spec, as upstream does."""
     assert any(error in found for found in _errors(document)), _errors(document)
 
 
 def test_definition_must_have_the_name_of_what_it_defines() -> None:
-    """Plural and group."""
+    """The name is plural and group, joined by a dot."""
     document = {**definition(), "metadata": {"name": "gadgets.example.com"}}
     assert _errors(document) == [
         'metadata.name: Invalid value: "gadgets.example.com": must be spec.names.plural+"."+spec.group'
     ]
 
 
-def test_versions_that_differ_are_complained_about_each_at_its_place() -> None:
-    """Nothing is shared, so nothing moves."""
+def test_error_in_a_version_that_differs_names_that_version() -> None:
+    """Versions with different schemas share no field at the top level."""
     bad = schema(x={"type": "integer", "default": "x"})
     document = definition(version(), version("v2", storage=False, schema={"openAPIV3Schema": bad}))
     assert [error.partition(":")[0] for error in _errors(document)] == [
@@ -174,7 +174,7 @@ def test_versions_that_differ_are_complained_about_each_at_its_place() -> None:
     ("said", "count"), [("", 1), ("no", 1), ("unapproved, for a test", 0), ("https://example.com/1", 0)]
 )
 def test_groups_of_kubernetes_need_an_approval(said: str, count: int) -> None:
-    """Or a word that there is none."""
+    """The annotation holds a URL, or a text that starts with unapproved."""
     document = definition(group="x.k8s.io")
     document["metadata"] = {
         "name": "widgets.x.k8s.io",
@@ -184,7 +184,7 @@ def test_groups_of_kubernetes_need_an_approval(said: str, count: int) -> None:
 
 
 def test_update_keeps_what_objects_depend_on() -> None:
-    """Group and plural always, scope and kind once established; versions in which objects may be stored."""
+    """The scope of an established definition cannot change, and stored versions must remain in its versions."""
     old = with_accepted_names(definition(), [], NOW)
     old["metadata"]["resourceVersion"] = "1"
     new = {**old, "spec": {**old["spec"], "scope": "Cluster", "versions": [version("v2")]}}
@@ -194,15 +194,15 @@ def test_update_keeps_what_objects_depend_on() -> None:
     assert (new["metadata"]["generation"], new["status"]["storedVersions"]) == (2, ["v1", "v2"])
 
 
-def test_definition_may_have_the_pattern_of_numbers_or_texts() -> None:
-    """The two ways in which int-or-string fields are written."""
+def test_int_or_string_fields_accept_their_usual_any_of() -> None:
+    """There are two usual forms of it; a pattern alone is accepted too."""
     either = [{"type": "integer"}, {"type": "string"}]
     for more in ({"anyOf": either}, {"allOf": [{"anyOf": either}, {"pattern": "x"}]}, {"pattern": "x"}):
         assert _errors(_with_field(**{"x-kubernetes-int-or-string": True}, **more)) == []
 
 
-def test_approval_that_does_not_change_is_not_asked_for_again() -> None:
-    """Definitions from before the rule can still be changed."""
+def test_unchanged_approval_is_not_checked_again() -> None:
+    """Definitions from before the rule can still be updated."""
     old = with_accepted_names(definition(group="x.k8s.io"), [], NOW)
     old["metadata"] = {
         "name": "widgets.x.k8s.io",
@@ -215,7 +215,7 @@ def test_approval_that_does_not_change_is_not_asked_for_again() -> None:
 
 
 def test_defaults_fill_in_names_and_ports() -> None:
-    """What is stated stays."""
+    """Stated values are kept."""
     bare = definition(names={"plural": "widgets", "kind": "Widget"}, conversion=None)
     spec = RULES.default(bare)["spec"]
     assert (spec["names"]["singular"], spec["names"]["listKind"]) == ("widget", "WidgetList")
@@ -227,8 +227,8 @@ def test_defaults_fill_in_names_and_ports() -> None:
     assert RULES.default(definition(version(schema=None)))["spec"]["versions"][0]["schema"] is None
 
 
-def test_strategy_complains_like_the_rules() -> None:
-    """Of creations, changes and status."""
+def test_strategy_reports_validation_errors() -> None:
+    """Create and update report them; a status update checks only the status."""
     bad = definition(scope="Galaxy")
     bad["metadata"]["resourceVersion"] = "1"
     assert [error.field for error in RULES.validate_create(bad)] == ["spec.scope"]
@@ -237,7 +237,7 @@ def test_strategy_complains_like_the_rules() -> None:
 
 
 def test_schema_inside_alternatives_is_read_too() -> None:
-    """Wherever schemas stand in schemas."""
+    """Unknown fields in them are dropped."""
     inner = {"items": {"minimum": 1, "junk": 1}}
     document = RULES.default(_with_field(type="array", allOf=[inner], **{"not": inner}))
     read = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["x"]
@@ -245,21 +245,21 @@ def test_schema_inside_alternatives_is_read_too() -> None:
 
 
 def test_status_names_are_checked_too() -> None:
-    """They end up in paths."""
+    """These names become part of URL paths."""
     assert [error.field for error in status_errors({"acceptedNames": {"plural": "A b"}})] == [
         "status.acceptedNames.plural"
     ]
 
 
 def test_status_update_leaves_the_spec_alone() -> None:
-    """Only the status goes through its subresource."""
+    """A status update takes only the status from the request."""
     old = definition()
     new = {**old, "spec": {}, "status": {"acceptedNames": {"plural": "x", "kind": ""}}}
     assert RULES.prepare_status(new, old)["spec"] == old["spec"]
 
 
 def test_nested_schemas_are_read_like_any_other() -> None:
-    """Unknown fields and nulls in items and additionalProperties are dropped, wrong types refused."""
+    """Unknown fields and nulls in items and additionalProperties are dropped, and wrong types are refused."""
     items = {"type": "object", "junk": 1, "nullable": False, "additionalProperties": {"type": "string", "title": None}}
     document = RULES.default(_with_field(type="array", items=items))
     read = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["x"][
@@ -273,7 +273,7 @@ def test_nested_schemas_are_read_like_any_other() -> None:
 
 
 def test_schema_that_is_too_deep_is_refused() -> None:
-    """Not a crash."""
+    """The error is BadRequest, not a crash."""
     deep: dict[str, Any] = {}
     for _ in range(2000):
         deep = {"items": deep}
@@ -282,7 +282,7 @@ def test_schema_that_is_too_deep_is_refused() -> None:
 
 
 def test_deletion_adds_the_finalizer_once() -> None:
-    """Asked twice, it stays one."""
+    """A second deletion does not add it again."""
     once = RULES.prepare_delete(definition())
     assert RULES.prepare_delete(once)["metadata"]["finalizers"] == [CLEANUP]
 
@@ -312,8 +312,8 @@ _SCHEMAS = st.recursive(
 
 
 @given(_SCHEMAS)
-def test_any_schema_is_fine_or_complained_about(stated: dict[str, Any]) -> None:
-    """What passes can be compiled; nothing else happens."""
+def test_any_schema_is_accepted_or_refused_with_errors(stated: dict[str, Any]) -> None:
+    """An accepted definition can be served."""
     document = with_accepted_names(definition(version(schema={"openAPIV3Schema": stated})), [], NOW)
     if stated and not definition_errors(document):
         assert len(served_rows(document)) == 1

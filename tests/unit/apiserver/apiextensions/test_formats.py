@@ -44,20 +44,20 @@ _CASES = [
 
 @pytest.mark.parametrize(("format", "text", "good"), _CASES)
 def test_text_has_its_format_or_not(format: str, text: str, good: bool) -> None:
-    """As the formats are read by Go's libraries."""
+    """Formats are read as Go's libraries read them."""
     assert has_format(format, text) is good
 
 
 @given(st.sampled_from(sorted(GOOD_AND_BAD)), st.text())
 def test_any_text_has_a_format_or_not(format: str, text: str) -> None:
-    """There is always an answer."""
+    """Checking a format never raises an error."""
     assert is_known_format(format)
     assert has_format(format, text) in (True, False)
 
 
 @pytest.mark.parametrize("format", ["int32", "int64", "double", "", "colour"])
-def test_other_formats_are_not_asked_of_anything(format: str) -> None:
-    """Those of numbers, and unknown ones."""
+def test_other_formats_are_unknown(format: str) -> None:
+    """These are formats of numbers, and names that no format has."""
     assert not is_known_format(format)
 
 
@@ -87,7 +87,7 @@ def test_other_formats_are_not_asked_of_anything(format: str) -> None:
     ],
 )
 def test_pattern_means_what_it_means_to_go(pattern: str, good: str, bad: str) -> None:
-    """The end of a text, classes in words, classes of Unicode."""
+    """Examples: the end of a text, named character classes, Unicode classes."""
     assert go_pattern(pattern).matches(good)
     assert not go_pattern(pattern).matches(bad)
 
@@ -95,14 +95,14 @@ def test_pattern_means_what_it_means_to_go(pattern: str, good: str, bad: str) ->
 @pytest.mark.parametrize(
     "pattern", ["(", "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", r"(a)\1", "[[:nope:]]", r"\p{Nope}", "*", "[z-a]", "[["]
 )
-def test_pattern_that_go_would_not_take_is_refused(pattern: str) -> None:
-    """Looking around, references back, and what is none anywhere."""
+def test_pattern_that_go_does_not_support_is_refused(pattern: str) -> None:
+    """These are lookarounds, backreferences, and patterns that are invalid everywhere."""
     with pytest.raises(PatternError, match="error parsing regexp"):
         go_pattern(pattern)
 
 
 @given(st.text(alphabet="ab[]()^$\\.*+?{}-:|1dwpP", max_size=12))
 def test_any_text_is_a_pattern_or_refused(pattern: str) -> None:
-    """Never anything else."""
+    """No other error occurs."""
     with contextlib.suppress(PatternError):
         assert isinstance(go_pattern(pattern), GoPattern)

@@ -1,4 +1,4 @@
-"""Which names a definition gets."""
+"""Accepted names of a CustomResourceDefinition."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def _other(**names: Any) -> dict[str, Any]:
     ],
 )
 def test_name_that_another_has_is_refused(names: dict[str, Any], reason: str, message: str) -> None:
-    """Such a definition is not served."""
+    """The definition is not established."""
     wanted = definition()
     wanted["spec"]["names"]["shortNames"] = ["w", "wd"]
     refused = with_accepted_names(wanted, [_other(**names)], NOW)
@@ -49,7 +49,7 @@ def test_name_is_free_once_the_other_is_gone_or_in_another_group() -> None:
 
 
 def test_established_definition_keeps_being_served_while_a_new_name_is_refused() -> None:
-    """The names before stay."""
+    """Its accepted names stay as they were."""
     served = with_accepted_names(definition(), [], NOW)
     served["spec"] = {**served["spec"], "names": {**served["spec"]["names"], "singular": "other"}}
     refused = with_accepted_names(served, [_other(shortNames=["other"])], NOW)
@@ -60,7 +60,7 @@ def test_established_definition_keeps_being_served_while_a_new_name_is_refused()
 
 @given(st.lists(st.sampled_from(["a", "b", "widget"]), max_size=3, unique=True), st.sampled_from(["Widget", "Other"]))
 def test_naming_twice_changes_nothing(short: list[str], kind: str) -> None:
-    """What was decided stays decided while nothing else changes."""
+    """A later decision on the same names gives the same result."""
     other = _other(shortNames=short, kind=kind)
     once = with_accepted_names(definition(), [other], NOW)
     assert with_accepted_names(once, [other, once], "2030-01-01T00:00:00Z") == once

@@ -1,4 +1,4 @@
-"""Who asks: certificates, tokens and nobody, in their order."""
+"""Authentication of requests: client certificates, bearer tokens, and anonymous requests."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -34,7 +34,7 @@ def der(pair: CertificateKeyPair) -> bytes:
 
 
 def with_subject(*attributes: tuple[x509.ObjectIdentifier, str]) -> bytes:
-    """A certificate for a subject of any form."""
+    """A certificate whose subject has these attributes."""
     name = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(KEY.public_key())
     builder = builder.serial_number(1).not_valid_before(EPOCH).not_valid_after(EPOCH + timedelta(days=1))
@@ -73,18 +73,18 @@ def bearer(token: str) -> dict[str, str]:
     ],
 )
 def test_bearer_token_is_read_as_upstream_reads_it(header: str, token: str) -> None:
-    """A second space makes the token empty; another scheme is nobody's."""
+    """A second space makes the token empty; another scheme gives no token."""
     assert bearer_token(header) == token
 
 
-async def test_nobody_is_anonymous(authenticator: Authenticator) -> None:
-    """Without a proof, and with a scheme that is not read here."""
+async def test_request_without_credentials_is_anonymous(authenticator: Authenticator) -> None:
+    """So is a request with another authorization scheme."""
     assert authenticator.authenticate({}, None) is ANONYMOUS
     assert authenticator.authenticate({"Authorization": "Basic eDp5"}, None) is ANONYMOUS
 
 
-async def test_static_token_makes_its_user_known(authenticator: Authenticator) -> None:
-    """In the group of all known ones, unless the file says otherwise."""
+async def test_static_token_authenticates_its_user(authenticator: Authenticator) -> None:
+    """Group system:authenticated is added, but not to the anonymous user of the file."""
     bob = authenticator.authenticate(bearer("secret"), None)
     assert bob == UserInfo("bob", ("g1", "system:masters", "system:authenticated"), "7")
     assert authenticator.authenticate(bearer("secret"), None) is bob
@@ -93,17 +93,17 @@ async def test_static_token_makes_its_user_known(authenticator: Authenticator) -
 
 @pytest.mark.parametrize("token", ["wrong", "secre", "secrett", "\udcff", "a.b.c", "{}"])
 async def test_wrong_token_is_unauthorized(authenticator: Authenticator, token: str) -> None:
-    """Never anonymous: who shows a token means to be somebody. The text is the recorded one."""
+    """The request does not become anonymous; the message is the recorded one."""
     with pytest.raises(Unauthorized) as caught:
         authenticator.authenticate(bearer(token), None)
     status = caught.value.to_status()
     assert (status["message"], status["code"], "details" in status) == ("Unauthorized", 401, False)
 
 
-async def test_account_token_makes_its_account(
+async def test_account_token_authenticates_its_account(
     authenticator: Authenticator, tokens: ServiceAccountTokens, store: DurableStore
 ) -> None:
-    """And once the account is gone, nobody."""
+    """A token for another audience is refused here, and valid in a review for that audience."""
     await put(store, "serviceaccounts", thing("ServiceAccount", "bot", "ns"))
     subject = TokenSubject(namespace="ns", account=BoundObject("bot", "bot-uid"))
     token = tokens.issue(subject, audiences=tokens.audiences, seconds=600)
@@ -116,8 +116,8 @@ async def test_account_token_makes_its_account(
     assert authenticator.review(elsewhere, ("vault",))[1] == ("vault",)
 
 
-async def test_certificate_makes_its_subject_known(authenticator: Authenticator) -> None:
-    """Name and groups of the subject; it comes before any token and is read once."""
+async def test_client_certificate_authenticates_its_subject(authenticator: Authenticator) -> None:
+    """The certificate takes precedence over a token and is read once."""
     certificate = der(issue_client(AUTHORITY, "system:node:n1", ["system:nodes"], EPOCH))
     user = authenticator.authenticate(bearer("wrong"), certificate)
     assert user.name == "system:node:n1"
@@ -127,8 +127,8 @@ async def test_certificate_makes_its_subject_known(authenticator: Authenticator)
     assert authenticator.authenticate({}, bytes(bytearray(certificate))) is user
 
 
-async def test_certificate_ends_on_an_open_connection(authenticator: Authenticator, clock: ManualClock) -> None:
-    """The connection may live on, its proof does not; a token still counts."""
+async def test_expired_certificate_is_refused_while_connected(authenticator: Authenticator, clock: ManualClock) -> None:
+    """A token on the same connection still authenticates."""
     certificate = der(issue_client(AUTHORITY, "alice", [], EPOCH))
     assert authenticator.authenticate({}, certificate).name == "alice"
     clock.advance(366 * 86400)
@@ -137,8 +137,8 @@ async def test_certificate_ends_on_an_open_connection(authenticator: Authenticat
     assert authenticator.authenticate(bearer("secret"), certificate).name == "bob"
 
 
-async def test_certificates_of_odd_subjects(authenticator: Authenticator) -> None:
-    """Without a name it is nobody's, the last name counts, one uid is one, two are no proof, nor are other bytes."""
+async def test_certificates_with_unusual_subjects(authenticator: Authenticator) -> None:
+    """Without a name: anonymous. Several names: the last one. Two uids or invalid bytes: unauthorized."""
     name, group = NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME
     assert authenticator.authenticate({}, with_subject((group, "system:masters"))) is ANONYMOUS
     assert authenticator.authenticate({}, with_subject((name, "a"), (name, "b"))).name == "b"
@@ -149,7 +149,7 @@ async def test_certificates_of_odd_subjects(authenticator: Authenticator) -> Non
 
 
 async def test_static_token_is_for_this_server_only(authenticator: Authenticator, tokens: ServiceAccountTokens) -> None:
-    """Another audience must not believe it."""
+    """A review for another audience refuses the token."""
     assert authenticator.review("secret", ()) == (authenticator.token_user("secret"), tokens.audiences)
     for token, audiences in (("secret", ("vault",)), ("wrong", ())):
         with pytest.raises(TokenError, match="invalid bearer token"):
@@ -157,7 +157,7 @@ async def test_static_token_is_for_this_server_only(authenticator: Authenticator
 
 
 async def test_no_secret_is_shown(authenticator: Authenticator, tmp_path: Path) -> None:
-    """Neither by the authenticator nor by its errors."""
+    """Neither the authenticator's attributes nor its errors contain one."""
     assert "secret" not in repr(vars(authenticator))
     with pytest.raises(Unauthorized) as caught:
         authenticator.authenticate(bearer("hunter2"), None)

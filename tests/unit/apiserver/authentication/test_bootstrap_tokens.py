@@ -1,4 +1,4 @@
-"""Bootstrap tokens: which secrets make somebody of a token, and whom."""
+"""Bootstrap tokens: which secrets authenticate a token, and as which user."""
 
 import base64
 from datetime import UTC, datetime
@@ -58,22 +58,22 @@ def secret(metadata: dict[str, Any] | None = None, *, type: str = "bootstrap.kub
         *("not for this", "wrong", "another's", "type", "deleted", "no base64"),
     ],
 )
-def test_secret_vouches_for_a_token(found: Any, user: UserInfo | None) -> None:
-    """All of it must be right, and groups must be of bootstrappers."""
+def test_secret_authenticates_its_bootstrap_token(found: Any, user: UserInfo | None) -> None:
+    """All fields must be valid, and extra groups must be groups of bootstrappers."""
     assert bootstrap_user(TOKEN, found, NOW) == user
 
 
 @given(st.text(max_size=30) | st.from_regex(r"[a-z0-9]{5,7}\.[a-z0-9]{15,17}"))
-def test_only_tokens_of_the_form_name_a_secret(token: str) -> None:
-    """Others are never looked for, and are nobody's."""
+def test_only_well_formed_tokens_name_a_secret(token: str) -> None:
+    """Other texts authenticate no user."""
     name = bootstrap_secret(token)
     assert name in ("", f"bootstrap-token-{token[:6]}")
     if not name:
         assert bootstrap_user(token, secret(), NOW) is None
 
 
-async def test_server_knows_the_bearer_while_the_secret_is_there(tmp_path: Path) -> None:
-    """As somebody who is known, by request and by review; without the secret, nobody does."""
+async def test_bootstrap_token_authenticates_while_its_secret_exists(tmp_path: Path) -> None:
+    """Requests and token reviews accept it; without the secret it is refused."""
     clock = VirtualClock()
     async with opened(tmp_path) as store:
         tokens = ServiceAccountTokens(new_key(), store.get, clock=clock, ids=CountingIds())

@@ -1,4 +1,4 @@
-"""Tokens: the file of static ones, signed ones, and service account tokens while their objects live."""
+"""Tokens: static token files, signed tokens, and service account tokens while their objects exist."""
 
 import base64
 import json
@@ -36,7 +36,7 @@ POD, SECRET, NODE = BoundObject("p", "p-uid"), BoundObject("s", "s-uid"), BoundO
 
 
 def test_token_file_gives_users() -> None:
-    """With and without groups, quotes and empty lines."""
+    """Groups are optional, quotes are read as in CSV, and empty lines are skipped."""
     text = 'abc,alice,1,"g1,g2"\n\ndef,"bob ""b""",2\nghi,carol,,g3\n'
     assert read_token_file(text, "f") == {
         digest("abc"): UserInfo("alice", ("g1", "g2"), "1"),
@@ -56,7 +56,7 @@ def test_token_file_gives_users() -> None:
     ],
 )
 def test_token_file_error_names_the_line_and_no_token(text: str, message: str) -> None:
-    """File and line, as editors like them."""
+    """The error starts with file and line."""
     with pytest.raises(TokenFileError) as caught:
         read_token_file(text, "f")
     assert str(caught.value) == message
@@ -64,8 +64,8 @@ def test_token_file_error_names_the_line_and_no_token(text: str, message: str) -
 
 
 @pytest.mark.parametrize("key", [KEY, RSA_KEY], ids=["ES256", "RS256"])
-def test_signed_token_is_known_by_its_key_alone(key: object) -> None:
-    """And carries the key's id and algorithm in its head."""
+def test_signed_token_is_verified_only_by_its_key(key: object) -> None:
+    """The header of the token holds the key's id and algorithm."""
     assert isinstance(key, type(KEY) | type(RSA_KEY))
     token = Signer(key).sign({"sub": "x"})
     verifier = Verifier([key.public_key()])
@@ -79,8 +79,8 @@ def test_signed_token_is_known_by_its_key_alone(key: object) -> None:
 
 @settings(max_examples=150)
 @given(st.integers(min_value=0), st.characters())
-def test_changed_token_is_never_believed(position: int, char: str) -> None:
-    """Whatever character is exchanged: another spelling of the same bytes is no token either."""
+def test_changed_token_is_refused(position: int, char: str) -> None:
+    """Only unused bits of the signature's last character may differ; the claims are then the same."""
     token = Signer(KEY).sign({"sub": "x", "aud": ["a"]})
     position %= len(token)
     changed = token[:position] + char + token[position + 1 :]
@@ -89,22 +89,22 @@ def test_changed_token_is_never_believed(position: int, char: str) -> None:
             claims = Verifier([KEY.public_key()]).claims(changed)
         except JwtError:
             return
-        # The last character of a signature has bits that mean nothing.
+        # The last character of a signature has unused bits.
         assert position == len(token) - 1
         assert claims == {"sub": "x", "aud": ["a"]}
 
 
 @given(st.text())
 def test_text_that_is_no_token_is_refused(text: str) -> None:
-    """By an error, not a crash."""
+    """The verifier raises JwtError."""
     assert unverified_claims(text) is None or isinstance(unverified_claims(text), dict)
     with pytest.raises(JwtError):
         Verifier([KEY.public_key()]).claims(text)
 
 
 @pytest.mark.parametrize("head", [{"alg": "none"}, {"alg": "HS256"}, {"alg": "RS256"}, {}, []])
-def test_algorithm_in_the_head_decides_nothing(head: object) -> None:
-    """No signature and a signature with the public key as a secret are the classic tricks."""
+def test_algorithm_in_the_header_is_not_trusted(head: object) -> None:
+    """Known attacks use no signature, or an HMAC with the public key as the secret."""
     _, body, signature = Signer(KEY).sign({"sub": "x"}).split(".")
     forged = base64.urlsafe_b64encode(json.dumps(head).encode()).rstrip(b"=").decode()
     for token in (f"{forged}.{body}.", f"{forged}.{body}.{signature}"):
@@ -119,7 +119,7 @@ NAMES = st.builds(BoundObject, st.sampled_from("ab"), st.sampled_from("uv"))
 def test_claims_are_the_same_after_writing_and_reading(
     pod: BoundObject | None, secret: BoundObject | None, node: BoundObject | None, seconds: int, warn: int
 ) -> None:
-    """Nothing is lost on the way through a token."""
+    """A token keeps all claims."""
     subject = TokenSubject(namespace="ns", account=BoundObject("bot", "u"), pod=pod, secret=secret, node=node)
     claims = make_claims(
         subject, issuer="i", audiences=("a",), token_id="t", now=EPOCH, seconds=seconds, warn_after_seconds=warn
@@ -144,7 +144,7 @@ def claims_for(**times: object) -> dict[str, object]:
     ],
 )
 def test_claims_out_of_their_time_are_refused(times: dict[str, object], message: str) -> None:
-    """With a minute of leeway for clocks that differ."""
+    """Clocks may differ by up to a minute."""
     with pytest.raises(ClaimsError, match=message):
         read_claims(claims_for(**times), EPOCH)
 
@@ -185,8 +185,8 @@ async def fill(store: DurableStore) -> None:
     await put(store, "nodes", thing("Node", "n"))
 
 
-async def test_token_makes_its_bearer_the_account(store: DurableStore) -> None:
-    """With the pod and node it is bound to, as upstream tells them."""
+async def test_token_authenticates_as_its_account(store: DurableStore) -> None:
+    """The user's extra fields name the pod and node that the token is bound to, as upstream's do."""
     await fill(store)
     tokens = service(store, ManualClock())
     bound = TokenSubject(namespace="ns", account=SUBJECT.account, pod=POD, node=NODE)
@@ -225,7 +225,7 @@ async def test_token_makes_its_bearer_the_account(store: DurableStore) -> None:
 async def test_token_dies_with_what_it_is_bound_to(
     store: DurableStore, subject: TokenSubject, collection: str, name: str, message: str
 ) -> None:
-    """At the next request, also if it was believed before; another object of the same name does not help."""
+    """This holds although an earlier request passed; a new object of the same name has another UID."""
     await fill(store)
     tokens = service(store, ManualClock())
     token = tokens.issue(subject, audiences=tokens.audiences, seconds=600)
@@ -240,8 +240,8 @@ async def test_token_dies_with_what_it_is_bound_to(
         tokens.bearer(token)
 
 
-async def test_token_outlives_neither_its_time_nor_a_deleted_pod(store: DurableStore) -> None:
-    """A minute of leeway in both cases; a token that was proved is looked at again."""
+async def test_token_expires_and_ends_with_its_deleted_pod(store: DurableStore) -> None:
+    """Both have a minute of leeway, and a token that passed before is checked again."""
     await fill(store)
     clock = ManualClock()
     tokens = service(store, clock)
@@ -263,7 +263,7 @@ async def test_token_outlives_neither_its_time_nor_a_deleted_pod(store: DurableS
 
 
 async def test_token_is_for_its_audiences_only(store: DurableStore) -> None:
-    """This server is one of them only if the token says so."""
+    """This server accepts a token only if it is one of the audiences."""
     await fill(store)
     tokens = service(store, ManualClock())
     token = tokens.issue(SUBJECT, audiences=["vault", "other"], seconds=600)
@@ -276,8 +276,8 @@ async def test_token_is_for_its_audiences_only(store: DurableStore) -> None:
     assert str(caught.value) == text
 
 
-async def test_tokens_of_others_are_not_ours(store: DurableStore) -> None:
-    """No opinion about another issuer's; an error about one that claims to be ours and is not."""
+async def test_token_of_another_issuer_is_left_undecided(store: DurableStore) -> None:
+    """A token that names this issuer but has another key's signature is an error."""
     await fill(store)
     tokens = service(store, ManualClock())
     assert tokens.bearer("abc") is None
@@ -288,7 +288,7 @@ async def test_tokens_of_others_are_not_ours(store: DurableStore) -> None:
 
 
 async def test_discovery_lets_others_verify_tokens(store: DurableStore) -> None:
-    """The documents of OpenID Connect."""
+    """The server publishes the documents of OpenID Connect."""
     tokens = service(store, ManualClock())
     assert json.loads(tokens.discovery("https://host:1/")) == {
         "issuer": ISSUER,

@@ -1,4 +1,4 @@
-"""The default roles: what they allow, how they come into the store and stay right."""
+"""Default roles: what they allow, and how the server creates and reconciles them."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ def stored(store: DurableStore, name: str, collection: str = CLUSTER_ROLES) -> D
 async def test_default_role_allows_what_it_should(
     store: DurableStore, bound: str, review: AuthorizationAttributes, *, allowed: bool
 ) -> None:
-    """The roles for people, the gathered ones with all that they gather."""
+    """These are the roles for users; aggregated roles allow all that they aggregate."""
     await ensure(store)
     await put(store, f"clusterrolebindings.{RBAC}", binding("mine", bound, subject("User", "alice")))
     assert authorizer(store).decide(review).allowed is allowed
@@ -74,16 +74,16 @@ async def test_default_role_allows_what_it_should(
         (UserInfo("system:serviceaccount:a:b", ("system:serviceaccounts",)), "get", "/openid/v1/jwks", True),
     ],
 )
-async def test_paths_are_open_to_whom_they_should_be(
+async def test_default_roles_open_paths_to_the_right_users(
     store: DurableStore, user: UserInfo, verb: str, path: str, *, allowed: bool
 ) -> None:
-    """Health and version for everybody, discovery for everybody known."""
+    """Health and version are open to all users, discovery to authenticated ones."""
     await ensure(store)
     assert authorizer(store).decide(AuthorizationAttributes(user=user, verb=verb, path=path)).allowed is allowed
 
 
-async def test_server_may_ask_nodes_and_nothing_of_itself(store: DurableStore) -> None:
-    """A node that says it is where the server is gets nothing of the server's own API."""
+async def test_server_identity_may_only_proxy_to_nodes(store: DurableStore) -> None:
+    """A node that gives the server's own address as its own gains no access to the server's API."""
     await ensure(store)
     server = UserInfo(NAME)
     decide = authorizer(store).decide
@@ -93,7 +93,7 @@ async def test_server_may_ask_nodes_and_nothing_of_itself(store: DurableStore) -
 
 
 async def test_controllers_have_their_own_rights(store: DurableStore) -> None:
-    """By the service account of kube-system, and no more than that."""
+    """They come through the service account in kube-system and allow nothing else."""
     await ensure(store)
     account = UserInfo("system:serviceaccount:kube-system:replicaset-controller", ("system:serviceaccounts",))
     decide = authorizer(store).decide
@@ -102,7 +102,7 @@ async def test_controllers_have_their_own_rights(store: DurableStore) -> None:
 
 
 async def test_second_start_writes_nothing(store: DurableStore) -> None:
-    """What is right is left alone; 131 objects as upstream has them."""
+    """It leaves the 132 default objects unchanged."""
     await ensure(store)
     revision = store.revision
     assert len(default_roles()) == 132
@@ -114,8 +114,8 @@ async def test_second_start_writes_nothing(store: DurableStore) -> None:
     assert created["annotations"] == {AUTOUPDATE: "true"}
 
 
-async def test_start_puts_back_what_is_missing_and_keeps_what_was_added(store: DurableStore) -> None:
-    """Rules, labels and subjects; a role that opts out stays as it is; another roleRef makes a new object."""
+async def test_start_restores_missing_rules_and_keeps_added_ones(store: DurableStore) -> None:
+    """A role that opts out stays as it is; a binding with another roleRef is replaced by a new object."""
     await ensure(store)
     basic = stored(store, "system:basic-user")
     mine = rule("get", "things")
@@ -137,8 +137,8 @@ async def test_start_puts_back_what_is_missing_and_keeps_what_was_added(store: D
     assert subjects == ["x", "system:authenticated"]
 
 
-async def test_gathered_roles_follow_changes(store: DurableStore) -> None:
-    """A role with the label joins view, edit and admin; without it, it leaves."""
+async def test_aggregated_roles_follow_changes(store: DurableStore) -> None:
+    """A role with the label joins view, edit and admin, and leaves them when it is deleted."""
     await ensure(store)
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -155,8 +155,8 @@ async def test_gathered_roles_follow_changes(store: DurableStore) -> None:
         task.cancel()
 
 
-def test_default_role_gathers_only_what_it_should() -> None:
-    """Selectors are put back beside a user's own; a role that should gather nothing stops doing so."""
+def test_reconciling_restores_aggregation_selectors() -> None:
+    """A user's own selectors stay; a default role without aggregation loses its aggregation rule."""
     own = {"matchLabels": {"mine": "yes"}}
     roles = {key.name: document for key, document in default_roles() if key.collection == CLUSTER_ROLES}
     changed = roles["view"] | {"aggregationRule": {"clusterRoleSelectors": [own]}}
@@ -166,8 +166,8 @@ def test_default_role_gathers_only_what_it_should() -> None:
     assert reconciled_role(basic | {"aggregationRule": {"clusterRoleSelectors": [own]}}, basic) == basic
 
 
-def test_roles_that_gather_in_a_circle_come_to_rest() -> None:
-    """And a selector that is none finds nothing."""
+def test_roles_that_aggregate_each_other_settle() -> None:
+    """An invalid selector matches no role."""
 
     def gathers(name: str, own: str, wanted: Document) -> Document:
         selectors = {"clusterRoleSelectors": [wanted]}
@@ -187,7 +187,7 @@ DEFAULTS = [document for _, document in default_roles()]
 @settings(max_examples=60)
 @given(st.sampled_from(DEFAULTS), st.data())
 def test_reconciling_is_complete_and_settles(expected: Document, data: st.DataObject) -> None:
-    """Whatever a user took away, one round puts back, and a second one changes nothing."""
+    """One round restores whatever a user removed, and a second one changes nothing."""
     field = "subjects" if "roleRef" in expected else "rules"
     kept = data.draw(st.lists(st.sampled_from(expected.get(field) or [{}]), unique_by=str).map(list))
     existing = expected | {field: [one for one in kept if one]}

@@ -1,4 +1,4 @@
-"""What a node may ask for: the graph against a plain search, and the Node authorizer's decisions."""
+"""Node authorizer: its graph compared with a plain search, and its decisions."""
 
 from typing import Any
 
@@ -137,15 +137,15 @@ async def fill(store: DurableStore) -> None:
 async def test_node_authorizer_decides_as_upstream(
     store: DurableStore, review: AuthorizationAttributes, reason: str | None
 ) -> None:
-    """None: allowed; a text: the reason of the refusal."""
+    """A reason of None stands for an allowed request."""
     await fill(store)
     decision = authorizer(store).decide(review)
     assert decision.allowed is (reason is None)
     assert decision.reason == (reason or "")
 
 
-async def test_node_loses_sight_with_its_pod(store: DurableStore) -> None:
-    """The decision after the pod's end knows of it; a pod bound anew counts at once."""
+async def test_node_loses_access_when_its_pod_is_deleted(store: DurableStore) -> None:
+    """The next decision reflects a deletion, and a new binding as well."""
     decide = authorizer(store).decide
     review = ask(NODE, "get", "secrets", "pull")
     await put(store, "pods", pod("p", imagePullSecrets=[{"name": "pull"}]))
@@ -193,7 +193,7 @@ STEPS = st.one_of(
 
 
 def naive_leads(pods: dict[str, Document], volumes: dict[str, Document], vertex: Vertex, node: str) -> bool:
-    """Looks at every pod and volume."""
+    """Searches all pods and volumes."""
     mine = [
         one for one in pods.values() if one["spec"].get("nodeName") == node and not one["metadata"].get("annotations")
     ]
@@ -208,7 +208,7 @@ def naive_leads(pods: dict[str, Document], volumes: dict[str, Document], vertex:
 @settings(max_examples=150)
 @given(st.lists(STEPS, max_size=12))
 def test_graph_finds_what_a_plain_search_finds(steps: list[tuple[str, str, Document | None]]) -> None:
-    """After any history of pods and volumes, for every object and node."""
+    """This holds after any history of pods and volumes, for every object and node."""
     graph = NodeGraph()
     pods: dict[str, Document] = {}
     volumes: dict[str, Document] = {}

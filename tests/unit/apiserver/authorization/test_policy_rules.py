@@ -1,4 +1,4 @@
-"""Policy rules against plain models of them."""
+"""Policy rules compared with plain models of them."""
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +10,7 @@ from pykubelet.apiserver.request import AuthorizationAttributes
 
 
 def naive_allows(rule: PolicyRule, review: AuthorizationAttributes) -> bool:
-    """Upstream's words, one after the other."""
+    """Follows upstream's definition literally."""
     if not {review.verb, "*"} & set(rule.verbs):
         return False
     if not review.resource:
@@ -30,13 +30,12 @@ def naive_allows(rule: PolicyRule, review: AuthorizationAttributes) -> bool:
 @settings(max_examples=300)
 @given(RULES, REVIEWS)
 def test_rule_allows_what_a_plain_reading_of_it_allows(rule: PolicyRule, review: AuthorizationAttributes) -> None:
-    """The quick decision is the plain one."""
+    """The optimized decision equals that of the naive model."""
     assert rule.allows(review) == naive_allows(rule, review)
 
 
 @given(RULES)
 def test_rule_is_the_same_after_writing_and_reading(rule: PolicyRule) -> None:
-    """Documents lose nothing."""
     assert read_rules([rule.document]) == (rule,)
 
 
@@ -91,5 +90,5 @@ def test_rule_is_the_same_after_writing_and_reading(rule: PolicyRule) -> None:
     ],
 )
 def test_rule_allows_or_does_not(rule: PolicyRule, review: AuthorizationAttributes, *, allowed: bool) -> None:
-    """Cases worth a name."""
+    """Named examples of typical and edge cases."""
     assert rule.allows(review) is allowed

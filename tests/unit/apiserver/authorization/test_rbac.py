@@ -1,4 +1,4 @@
-"""Roles and bindings: the index against a plain search, and decisions on a store."""
+"""RBAC: the index of bindings compared with a plain search, and decisions on a store."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ NAMES = ("a", "b")
 
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[StoreKey, Document | None]:
-    """One object as it becomes, or its end."""
+    """A write or deletion of one role or binding."""
     name, namespace = draw(st.sampled_from(NAMES)), draw(st.sampled_from(("", "ns", "other")))
     if draw(st.booleans()):
         verbs = draw(st.sampled_from(("get", "list")))
@@ -59,7 +59,7 @@ def naive_is_bound(user: UserInfo, one: Document, namespace: str) -> bool:
 
 
 def naive_allows(objects: Mapping[StoreKey, Document], review: AuthorizationAttributes) -> bool:
-    """Looks at every binding."""
+    """Searches all bindings in turn."""
     for key, one in objects.items():
         if key.collection not in (BINDINGS, CLUSTER_BINDINGS) or key.namespace not in ("", review.namespace):
             continue
@@ -78,7 +78,7 @@ def naive_allows(objects: Mapping[StoreKey, Document], review: AuthorizationAttr
 @settings(max_examples=150)
 @given(st.lists(changes(), max_size=12))
 def test_index_gives_the_grants_a_plain_search_finds(history: list[tuple[StoreKey, Document | None]]) -> None:
-    """After any history, for any user and namespace."""
+    """This holds after any history, for any user and namespace."""
     index, objects = BindingIndex(), dict[StoreKey, Document]()
     for key, document in history:
         index.apply(key, document)
@@ -94,7 +94,7 @@ def test_index_gives_the_grants_a_plain_search_finds(history: list[tuple[StoreKe
 
 
 async def test_role_is_in_force_for_the_request_after_its_write(store: DurableStore) -> None:
-    """Written, changed, unbound: each next decision knows, also when the last one was remembered."""
+    """Each decision reflects the write before it, also if the last decision was cached."""
     rbac = RbacAuthorizer(store)
     review = ask(ALICE, "get", "pods")
     assert not rbac.decide(review).allowed
@@ -115,7 +115,7 @@ async def test_role_is_in_force_for_the_request_after_its_write(store: DurableSt
 
 
 async def test_objects_of_an_earlier_run_count(store: DurableStore) -> None:
-    """What is in the store before the authorizer is made is known to it."""
+    """The authorizer reads the objects that are in the store when it is created."""
     await put(store, CLUSTER_ROLES, role("reader", rule("get", "pods")))
     await put(store, CLUSTER_BINDINGS, binding("all", "reader", subject("Group", "system:authenticated")))
     decision = RbacAuthorizer(store).decide(ask(ALICE, "get", "pods", namespace=""))
@@ -124,8 +124,8 @@ async def test_objects_of_an_earlier_run_count(store: DurableStore) -> None:
     )
 
 
-async def test_refusal_says_which_roles_are_missing(store: DurableStore) -> None:
-    """Each once, in the API server's words."""
+async def test_refusal_names_missing_roles(store: DurableStore) -> None:
+    """Each role is named once, in upstream's words."""
     await put(store, CLUSTER_BINDINGS, binding("x", "gone", subject("User", "alice")))
     await put(store, CLUSTER_BINDINGS, binding("y", "gone", subject("User", "alice")))
     rbac = RbacAuthorizer(store)
@@ -141,7 +141,7 @@ async def test_refusal_says_which_roles_are_missing(store: DurableStore) -> None
 
 
 async def test_binding_to_no_kind_of_role_grants_nothing(store: DurableStore) -> None:
-    """As a store of another program may hold one; a subject that stands there twice counts once."""
+    """Another program may have stored one; a subject that is listed twice counts once."""
     alice = subject("User", "alice")
     await put(store, CLUSTER_BINDINGS, binding("x", "r", alice, alice, subject("Robot", "r"), role_kind="Rule"))
     rbac = RbacAuthorizer(store)
@@ -151,7 +151,7 @@ async def test_binding_to_no_kind_of_role_grants_nothing(store: DurableStore) ->
 
 
 async def test_masters_may_do_everything(store: DurableStore) -> None:
-    """Also what no role names, and in an empty store."""
+    """No role has to allow it, and the store may be empty."""
     assert authorizer(store).decide(ask(ADMIN, "invent", "things", group="example.com")).allowed
     assert authorizer(store).decide(AuthorizationAttributes(user=ADMIN, verb="get", path="/secret")).allowed
 
@@ -175,7 +175,7 @@ async def test_masters_may_do_everything(store: DurableStore) -> None:
     ],
     ids=["resource", "path"],
 )
-def test_refusal_has_the_api_servers_words(review: AuthorizationAttributes, message: str, details: Document) -> None:
-    """Names are made harmless for a browser."""
+def test_refusal_has_upstreams_message(review: AuthorizationAttributes, message: str, details: Document) -> None:
+    """Names are escaped for HTML."""
     error = forbidden_error(review, AuthorizationDecision(allowed=False))
     assert (error.message, error.to_status()["details"]) == (message, details)

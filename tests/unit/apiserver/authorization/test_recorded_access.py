@@ -1,4 +1,4 @@
-"""The recording `auth` of a real server, as far as it is decided before any object is touched."""
+"""The recording `auth` of a real API server, as far as access is decided before any object is read."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ VERBS = {"GET": "get", "POST": "create", "PATCH": "patch"}
 
 
 def review_of(user: UserInfo, step: dict[str, Any]) -> AuthorizationAttributes:
-    """What the step asks, read off its path."""
+    """The attributes of the step's request, read from its path."""
     url = urlsplit(step["path"].replace("${ns}", "team"))
     parts = url.path.strip("/").split("/")
     if parts[0] != "api":
@@ -51,7 +51,7 @@ def review_of(user: UserInfo, step: dict[str, Any]) -> AuthorizationAttributes:
 
 
 def decide(store: DurableStore, authenticator: Authenticator, step: dict[str, Any]) -> None:
-    """Goes as far as the step can be refused without looking for its object."""
+    """Raises the error of a step that is refused before its object is read."""
     decides = authorizer(store)
     user = authenticator.authenticate({"Authorization": f"Bearer {step['as']}"} if step["as"] else {}, None)
     review = review_of(user, step)
@@ -65,7 +65,7 @@ def decide(store: DurableStore, authenticator: Authenticator, step: dict[str, An
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 async def test_recorded_step_is_decided_alike(store: DurableStore, step: dict[str, Any]) -> None:
-    """Refusals with the same Status; what was answered from the store is allowed."""
+    """Refusals have the same Status; steps that upstream answered from its store are allowed."""
     clock = VirtualClock()
     await ensure_default_roles(store, clock=clock, ids=CountingIds())
     tokens = ServiceAccountTokens(new_key(), store.get, clock=clock, ids=CountingIds())

@@ -1,4 +1,4 @@
-"""What is missing of some rules, against a plain comparison atom by atom."""
+"""Policy rules that others do not cover, checked against a plain comparison atom by atom."""
 
 import time
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ def atoms(rule: PolicyRule) -> Iterable[PolicyRule]:
 
 
 def covers(own: PolicyRule, atom: PolicyRule) -> bool:
-    """Upstream's words, one after the other."""
+    """Follows upstream's definition literally."""
     parts = {"*", *atom.resources, *(f"*/{one.split('/', 1)[1]}" for one in atom.resources if "/" in one)}
     return (
         bool({"*", *atom.verbs} & set(own.verbs))
@@ -53,7 +53,7 @@ def covers(own: PolicyRule, atom: PolicyRule) -> bool:
 @settings(max_examples=200)
 @given(st.lists(RULES | ANY_RULE, max_size=4), st.lists(RULES | ANY_RULE, max_size=2))
 def test_missing_is_every_atom_that_no_held_rule_covers(held: list[PolicyRule], wanted: list[PolicyRule]) -> None:
-    """In the order of the wanted rules, repeated values and all."""
+    """They come in the order of the wanted rules, with repeated values repeated."""
     expected = [atom for rule in wanted for atom in atoms(rule) if not any(covers(own, atom) for own in held)]
     assert uncovered_rules(held, wanted) == expected
     assert uncovered_rules(held, wanted, most=2) == expected[:2]
@@ -61,7 +61,7 @@ def test_missing_is_every_atom_that_no_held_rule_covers(held: list[PolicyRule], 
 
 @settings(max_examples=300)
 @given(st.lists(RULES, max_size=3), RULES, REVIEWS)
-def test_who_lacks_nothing_of_a_rule_may_do_all_it_allows(
+def test_covered_rule_allows_nothing_beyond_the_held_rules(
     held: list[PolicyRule], wanted: PolicyRule, review: AuthorizationAttributes
 ) -> None:
     """Covering is sound: no request is allowed by the granted rule alone."""
@@ -79,7 +79,7 @@ def test_rule_lacks_nothing_of_itself(rule: PolicyRule) -> None:
 
 
 def test_missing_rights_are_named_as_upstream_names_them() -> None:
-    """Verbs of one resource come together; paths stay apart."""
+    """Verbs of one resource are joined; paths stay separate."""
     wanted = [
         PolicyRule(verbs=("get", "list"), groups=("",), resources=("pods",), names=("x",)),
         PolicyRule(verbs=("get",), paths=("/healthz",)),
@@ -91,8 +91,8 @@ def test_missing_rights_are_named_as_upstream_names_them() -> None:
     ]
 
 
-def test_millions_of_atoms_are_compared_in_no_time() -> None:
-    """Covered, all but one, and not at all; of those that are missing only so many are looked for."""
+def test_huge_rules_are_compared_quickly() -> None:
+    """The search stops at the requested number of missing atoms."""
     many = tuple(f"v{number}" for number in range(3000))
     wanted = PolicyRule(verbs=many, groups=many, resources=many, names=many)
     held = [

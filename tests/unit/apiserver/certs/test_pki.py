@@ -1,4 +1,4 @@
-"""Keys and certificates on disk: made once, used again, renewed in time, never replaced by mistake."""
+"""Keys and certificates on disk: created once, reused, renewed in time, never replaced by mistake."""
 
 import asyncio
 import ssl
@@ -39,7 +39,7 @@ def mode(path: Path) -> int:
 
 
 def test_first_start_makes_everything_and_keeps_keys_to_itself(tmp_path: Path) -> None:
-    """Keys are for the owner alone, the folder too; the certificate is for all the names."""
+    """Only the owner can read the keys and the folder; the certificate is for all names of the server."""
     pki = opened(tmp_path)
     assert mode(tmp_path / "pki") == 0o700
     assert {path.name: mode(path) for path in (tmp_path / "pki").iterdir()} == {
@@ -55,8 +55,7 @@ def test_first_start_makes_everything_and_keeps_keys_to_itself(tmp_path: Path) -
     assert "PRIVATE" not in repr(pki)
 
 
-def test_second_start_uses_the_same(tmp_path: Path) -> None:
-    """Nothing is written again."""
+def test_second_start_reuses_keys_and_certificates(tmp_path: Path) -> None:
     first, second = opened(tmp_path), opened(tmp_path)
     assert first.authority.certificate == second.authority.certificate
     assert first.serving.certificate == second.serving.certificate
@@ -69,7 +68,7 @@ def test_second_start_uses_the_same(tmp_path: Path) -> None:
     ids=["near its end", "another name", "expired"],
 )
 def test_serving_certificate_is_renewed(tmp_path: Path, now: datetime, hosts: tuple[str, ...]) -> None:
-    """The authority stays, so clients need not notice."""
+    """The authority stays, so clients need no change."""
     first, second = opened(tmp_path), opened(tmp_path, now=now, hosts=hosts)
     assert first.serving.certificate != second.serving.certificate
     assert first.authority.certificate == second.authority.certificate
@@ -77,7 +76,7 @@ def test_serving_certificate_is_renewed(tmp_path: Path, now: datetime, hosts: tu
 
 
 def test_authority_is_renewed_with_its_key(tmp_path: Path) -> None:
-    """What the old one issued is valid under the new one."""
+    """Certificates that the old authority issued are valid under the new one."""
     first = opened(tmp_path)
     client = first.client("alice", (), NOW + days(3000))
     second = opened(tmp_path, now=NOW + days(3000))
@@ -95,7 +94,7 @@ def test_authority_is_renewed_with_its_key(tmp_path: Path) -> None:
     ],
 )
 def test_broken_authority_is_an_error_and_stays(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
-    """A key that everything rests on is never silently made anew."""
+    """The server never silently replaces the keys that all others depend on."""
     opened(tmp_path)
     path = tmp_path / "pki" / name
     if content is None:
@@ -109,7 +108,7 @@ def test_broken_authority_is_an_error_and_stays(tmp_path: Path, name: str, conte
 
 
 def test_authority_with_another_key_is_an_error(tmp_path: Path) -> None:
-    """Half of a restored backup, say."""
+    """A partly restored backup can cause this."""
     opened(tmp_path)
     opened(tmp_path / "other")
     (tmp_path / "pki/ca.key").write_bytes((tmp_path / "other/pki/ca.key").read_bytes())
@@ -118,8 +117,8 @@ def test_authority_with_another_key_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["apiserver.key", "apiserver.crt"])
-def test_half_written_serving_pair_is_made_anew(tmp_path: Path, name: str) -> None:
-    """As after a crash between two writes."""
+def test_mismatched_serving_pair_is_replaced(tmp_path: Path, name: str) -> None:
+    """A crash between two writes can cause this."""
     first = opened(tmp_path)
     opened(tmp_path / "other")
     (tmp_path / "pki" / name).write_bytes((tmp_path / "other/pki" / name).read_bytes())
@@ -129,7 +128,7 @@ def test_half_written_serving_pair_is_made_anew(tmp_path: Path, name: str) -> No
 
 
 async def test_running_server_renews_its_certificate(tmp_path: Path) -> None:
-    """When two thirds of a year are over, new connections get a new one."""
+    """New connections get a new certificate after two thirds of its lifetime."""
     clock = VirtualClock()
     pki = opened(tmp_path, now=clock.now() - days(240))
     context = server_context(pki)
@@ -147,7 +146,7 @@ async def test_running_server_renews_its_certificate(tmp_path: Path) -> None:
 
 
 def test_users_own_files_are_served_and_trusted(tmp_path: Path) -> None:
-    """A certificate and a client authority of the user's; a file that is none is named."""
+    """They are a serving certificate and a client authority; an error names a file that is invalid."""
     pki, other = opened(tmp_path), opened(tmp_path / "other")
     folder = tmp_path / "other/pki"
     files = TlsFiles(
@@ -168,7 +167,7 @@ ENDPOINT = Endpoint("https://127.0.0.1:6443", b"CA")
 
 
 def test_kubeconfig_is_whole_and_private(tmp_path: Path) -> None:
-    """One file with everything, for its owner alone, also where the umask or an old file say otherwise."""
+    """The file holds everything, and its mode is 0600 even if an old file had another one."""
     path = tmp_path / "admin.kubeconfig"
     path.write_text("old")
     path.chmod(0o644)
@@ -194,7 +193,7 @@ def test_kubeconfig_is_whole_and_private(tmp_path: Path) -> None:
 def test_kubeconfig_is_written_again_only_when_it_must_be(
     tmp_path: Path, endpoint: Endpoint, identity: ClientIdentity, now: datetime, *, written: bool
 ) -> None:
-    """A file that still serves is left alone."""
+    """A kubeconfig that is still valid is left alone."""
     path, pki = tmp_path / "admin.kubeconfig", opened(tmp_path)
     ensure_kubeconfig(path, pki, ENDPOINT, ADMIN, now=NOW)
     before = path.read_bytes()
@@ -203,7 +202,7 @@ def test_kubeconfig_is_written_again_only_when_it_must_be(
 
 
 def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    """And nothing beside it: here the place to replace is a folder."""
+    """No temporary file stays; the write fails here because the target is a folder."""
     (tmp_path / "file").mkdir()
     with pytest.raises(IsADirectoryError):
         write_private(tmp_path / "file", b"secret")
@@ -211,7 +210,7 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_keys_that_cannot_be_used_are_refused() -> None:
-    """Encrypted ones and those of other kinds, by a message about the key and not by a crash."""
+    """Encrypted keys and keys of other types give an error about the key, not a crash."""
     other = ed25519.Ed25519PrivateKey.generate()
     plain, secret = serialization.NoEncryption(), serialization.BestAvailableEncryption(b"pw")
     for protection, message in ((plain, "neither an RSA nor an elliptic curve key"), (secret, "is encrypted")):
@@ -221,6 +220,5 @@ def test_keys_that_cannot_be_used_are_refused() -> None:
 
 
 def test_identities_are_those_the_default_roles_know() -> None:
-    """Nodes and controllers."""
     assert node_identity("n1") == ClientIdentity("system:node:n1", ("system:nodes",))
     assert controller_identity("job-controller").user == "system:serviceaccount:kube-system:job-controller"

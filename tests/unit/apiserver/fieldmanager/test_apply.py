@@ -1,4 +1,4 @@
-"""Server-side apply: merge, give up, conflict, force, share, and take over from the client's own apply."""
+"""Server-side apply: merging, removing fields, conflicts, force, sharing, and migration from client-side apply."""
 
 import json
 from typing import Any
@@ -49,13 +49,13 @@ def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def test_apply_again_changes_nothing() -> None:
-    """The very object comes back, with the time it had."""
+    """Apply returns the same object, with its old time."""
     live = applied(None, config_map({"x": "1"}))
     assert applied(live, config_map({"x": "1"}), now=THEN) is live
 
 
 def test_second_applier_of_the_same_value_shares_it() -> None:
-    """Without a conflict, and without a time, since the object stays as it was; both must give it up."""
+    """There is no conflict, and no time as the object did not change; the value stays until both give it up."""
     live = applied(None, config_map({"x": "1"}))
     shared = applied(live, config_map({"x": "1"}), "n", THEN)
     assert fields(shared) == {"m": {"f:data": {"f:x": {}}}, "n": {"f:data": {"f:x": {}}}}
@@ -66,7 +66,7 @@ def test_second_applier_of_the_same_value_shares_it() -> None:
 
 
 def test_conflict_names_every_owner_and_field() -> None:
-    """One conflict is a sentence, more are a list by owner; the subresource is said."""
+    """One conflict is a sentence, several are a list by owner; subresources are named."""
     live = updated(config_map({"x": "1"}), manager="kubectl-client-side-apply")
     with pytest.raises(Conflict) as one:
         applied(live, config_map({"x": "2"}))
@@ -90,15 +90,15 @@ def test_conflict_names_every_owner_and_field() -> None:
 
 
 def test_force_takes_the_fields_over() -> None:
-    """The other keeps what is not contested."""
+    """The other manager keeps the fields that are not contested."""
     live = updated(config_map({"x": "1", "y": "1"}))
     new = applied(live, config_map({"x": "2"}), force=True, now=THEN)
     assert new["data"] == {"x": "2", "y": "1"}
     assert fields(new) == {"m": {"f:data": {"f:x": {}}}, "u": {"f:data": {".": {}, "f:y": {}}}}
 
 
-def test_item_not_applied_any_more_goes_with_all_that_is_in_it() -> None:
-    """Nobody else owns the item, only a part of it; parts of items that stay do so, and what nobody owns does."""
+def test_item_no_longer_applied_is_removed_with_all_its_fields() -> None:
+    """Others own only a field of the item; their fields of other items stay, and so do fields without an owner."""
     live = applied(None, pod({"name": "a", "image": "i"}, {"name": "b", "image": "i"}, nodeName="n"), **POD)
     wider = [{**each, "tty": True} for each in live["spec"]["containers"]]
     live = updated({**live, "spec": {**live["spec"], "containers": wider}}, live, **POD)
@@ -108,8 +108,8 @@ def test_item_not_applied_any_more_goes_with_all_that_is_in_it() -> None:
     assert fields(new)["u"] == {"f:spec": {"f:containers": {'k:{"name":"a"}': {"f:tty": {}}}}}
 
 
-def test_item_not_applied_any_more_stays_when_shared() -> None:
-    """What two applied is there until both have given it up; fields one alone applied go."""
+def test_shared_item_stays_when_one_applier_drops_it() -> None:
+    """It stays until both drop it; fields that one alone applied are removed."""
     live = applied(None, pod({"name": "a", "image": "i", "tty": True}), **POD)
     live = applied(live, pod({"name": "a", "image": "i"}), "n", **POD)
     new = applied(live, {**pod(), "spec": {}}, **POD, now=THEN)
@@ -121,7 +121,7 @@ def test_item_not_applied_any_more_stays_when_shared() -> None:
 
 
 def test_default_key_finds_the_item() -> None:
-    """A port without a protocol is TCP's."""
+    """A port without a protocol is a TCP port."""
     live = pod({"name": "c", "ports": [{"containerPort": 80, "protocol": "TCP", "name": "old"}]})
     live = updated(live, **POD)
     new = applied(live, pod({"name": "c", "ports": [{"containerPort": 80, "hostPort": 1}]}), **POD)
@@ -130,15 +130,15 @@ def test_default_key_finds_the_item() -> None:
 
 
 def test_live_duplicates_are_replaced_by_the_applied_item() -> None:
-    """What is there twice is one field, so who applies it must own it."""
+    """Duplicates are one field, so the applier must own it."""
     live = updated(pod({"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}), **POD)
     wanted = pod({"name": "c", "env": [{"name": "A", "value": "3"}]})
     new = applied(live, wanted, **POD, force=True)
     assert new["spec"]["containers"][0]["env"] == [{"name": "A", "value": "3"}]
 
 
-def test_first_apply_finds_an_owner_for_what_was_there() -> None:
-    """An object whose owners nobody kept gets one for everything."""
+def test_first_apply_assigns_existing_fields_to_before_first_apply() -> None:
+    """This happens to an object without managedFields."""
     live = config_map({"x": "1"}, uid="u")
     with pytest.raises(Conflict, match=r'conflict with "before-first-apply" using v1: \.data\.x'):
         applied(live, config_map({"x": "2"}))
@@ -147,7 +147,7 @@ def test_first_apply_finds_an_owner_for_what_was_there() -> None:
 
 
 def test_status_is_applied_through_its_subresource_only() -> None:
-    """Neither side owns what the other writes."""
+    """Neither the main resource nor the subresource owns fields that the other one writes."""
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
     told: dict[str, Any] = {"definition": "core.v1.Node"}
     live = applied(None, {**node, "spec": {"podCIDR": "c"}, "status": {"phase": "x"}}, **told)
@@ -179,15 +179,15 @@ def test_status_is_applied_through_its_subresource_only() -> None:
         ),
     ],
 )
-def test_what_cannot_be_applied_is_refused(config: dict[str, Any], message: str) -> None:
-    """Another kind, owners in it, or fields that do not fit."""
+def test_invalid_apply_configuration_is_refused(config: dict[str, Any], message: str) -> None:
+    """It has another kind, managedFields, or fields that do not fit the schema."""
     with pytest.raises(BadRequest) as refused:
         applied(None, config)
     assert refused.value.message == message
 
 
 def test_endless_nesting_is_refused() -> None:
-    """As deep as a client likes is a bad request, not a crash."""
+    """The error is BadRequest, not a crash."""
     deep: Any = {}
     for _ in range(5000):
         deep = {"a": deep}
@@ -195,8 +195,8 @@ def test_endless_nesting_is_refused() -> None:
         applied(None, {"apiVersion": "v1", "metadata": {}, "spec": deep}, definition=DEDUCED)
 
 
-def test_live_object_that_nothing_can_be_applied_to_is_refused() -> None:
-    """An item without a place in its list, as another schema may have left it, is told."""
+def test_live_object_that_does_not_fit_its_schema_is_refused() -> None:
+    """Another schema may have left an item that does not fit its list."""
     schema = structural_schema(
         {"properties": {"set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}}
     )
@@ -214,8 +214,8 @@ def from_client(data: dict[str, str], live: Any = None) -> dict[str, Any]:
     return updated(config_map(data, annotations={ANNOTATION: text}), live, "kubectl-client-side-apply")
 
 
-def test_kubectl_takes_over_what_it_applied_itself() -> None:
-    """Fields in its annotation that still stand are its own; the annotation follows, as Go writes it."""
+def test_kubectl_takes_over_its_client_side_applied_fields() -> None:
+    """Fields of its annotation that are unchanged become its own; the annotation is updated in Go's format."""
     live = from_client({"x": "1", "y": "1"})
     new = applied(live, config_map({"x": "2"}), "kubectl")
     assert new["data"] == {"x": "2", "y": "1"}
@@ -228,8 +228,8 @@ def test_kubectl_takes_over_what_it_applied_itself() -> None:
 @pytest.mark.parametrize(
     "before", ["", "no json", "[]", json.dumps({"apiVersion": "v2"}), json.dumps(config_map({"x": 1})), None]
 )
-def test_kubectl_conflicts_where_the_annotation_says_nothing(before: str | None) -> None:
-    """Absent, broken, of another version or type: then nothing is known to be its own."""
+def test_kubectl_conflicts_without_a_usable_annotation(before: str | None) -> None:
+    """The annotation is absent, broken, or of another version or type."""
     annotations = {} if before is None else {"annotations": {ANNOTATION: before}}
     live = updated(config_map({"x": "1"}, **annotations))
     with pytest.raises(Conflict):
@@ -237,7 +237,7 @@ def test_kubectl_conflicts_where_the_annotation_says_nothing(before: str | None)
 
 
 def test_kubectl_conflicts_only_about_what_others_changed() -> None:
-    """What was changed since is named, the rest is not."""
+    """The conflict lists only the fields that another manager changed since."""
     live = from_client({"x": "1", "y": "1"})
     live = updated({**live, "data": {"x": "1", "y": "9"}}, live, "other")
     with pytest.raises(Conflict) as refused:
@@ -246,13 +246,13 @@ def test_kubectl_conflicts_only_about_what_others_changed() -> None:
 
 
 def test_kubectl_without_the_annotation_writes_none() -> None:
-    """Only what client-side apply began is kept up."""
+    """Apply updates the annotation only if client-side apply created it."""
     new = applied(updated(config_map({"x": "1"})), config_map({"y": "1"}), "kubectl")
     assert "annotations" not in new["metadata"]
 
 
-def test_annotation_that_grows_too_long_goes() -> None:
-    """All annotations together have a limit, and this one gives way."""
+def test_annotation_that_grows_too_long_is_removed() -> None:
+    """All annotations together have a size limit, and this one is dropped first."""
     live = from_client({"x": "1"})
     new = applied(live, config_map({"x": "v" * 300_000}, annotations={"a": "b"}), "kubectl")
     assert new["metadata"]["annotations"] == {"a": "b"}
@@ -261,7 +261,7 @@ def test_annotation_that_grows_too_long_goes() -> None:
 @settings(max_examples=60)
 @given(DATA, DATA)
 def test_apply_is_stable_and_giving_up_restores(there: dict[str, str], mine: dict[str, str]) -> None:
-    """Twice is once; without any field any more, the object is as it was before."""
+    """Applying twice changes nothing; applying without the added fields restores the object."""
     added = {name: value for name, value in mine.items() if name not in there}
     live = updated(config_map(there or None, labels={"l": "1"}))
     once = applied(live, config_map(added))
@@ -283,8 +283,8 @@ ANYTHING = st.recursive(
 
 @settings(max_examples=150)
 @given(ANYTHING, ANYTHING)
-def test_whatever_is_applied_is_taken_or_refused(metadata: Any, spec: Any) -> None:
-    """An object that can be applied again without a change, or an error of the API; nothing else."""
+def test_any_apply_gives_a_stable_object_or_bad_request(metadata: Any, spec: Any) -> None:
+    """A second apply of the same configuration changes nothing."""
     live = updated(pod({"name": "a", "env": [{"name": "A", "value": "1"}]}), **POD)
     config = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     try:
@@ -297,7 +297,7 @@ def test_whatever_is_applied_is_taken_or_refused(metadata: Any, spec: Any) -> No
 @settings(max_examples=60)
 @given(DATA, DATA, st.booleans())
 def test_applier_gets_its_values_or_a_conflict(there: dict[str, str], mine: dict[str, str], force: bool) -> None:
-    """A conflict exactly if somebody's field would change; otherwise everything applied is in the object."""
+    """Apply conflicts exactly if another manager's field would change; otherwise the object has all values."""
     live = updated(config_map(there or None, labels={"l": "1"}))
     contested = {name for name in there if name in mine and mine[name] != there[name]}
     if contested and not force:

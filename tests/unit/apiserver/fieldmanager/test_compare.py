@@ -1,4 +1,4 @@
-"""What changed between two objects, and whose fields a whole or an applied value has."""
+"""Fields that changed between two objects, and the fields that a whole or an applied value claims."""
 
 from typing import Any
 
@@ -89,7 +89,7 @@ C = 'k:{"name":"c"}'
     ids=["kept by the server", "item", "emptied", "null", "atomic", "null map", "set"],
 )
 def test_compare_finds_the_fields(live: Any, new: Any, changed: Any, removed: Any) -> None:
-    """New and changed fields, and those that are gone; nothing of what the server keeps for itself."""
+    """It finds new, changed and removed fields, but none that the server maintains itself."""
     assert compare(live, new, POD) == Comparison(changed, removed)
 
 
@@ -108,8 +108,8 @@ ITEM: FieldTree = {".": {}, "f:k": {}, "f:v": {}}
     ],
     ids=["both", "once now", "twice now", "new", "gone", "same"],
 )
-def test_items_with_one_key_are_one_field(live: str, new: str, changed: Any, removed: Any) -> None:
-    """Nobody owns a part of an item that is there twice."""
+def test_items_with_the_same_key_are_one_field(live: str, new: str, changed: Any, removed: Any) -> None:
+    """An item that occurs twice is owned as a whole."""
     lives, news = ({"map": [{"k": "x", "v": value} for value in values] or None} for values in (live, new))
     found = compare(lives, news, SETS)
     assert [tree.get("f:map", {}).get('k:{"k":"x"}') for tree in found] == [changed, removed]
@@ -130,8 +130,8 @@ def test_items_with_one_key_are_one_field(live: str, new: str, changed: Any, rem
         ({"x": [1]}, {"x": [True]}, {"f:x": {}}, None),
     ],
 )
-def test_compare_deduces_the_type_of_what_has_none(live: Any, new: Any, changed: Any, removed: Any) -> None:
-    """A value may become a map and back; 1 is not true."""
+def test_compare_deduces_types_without_a_schema(live: Any, new: Any, changed: Any, removed: Any) -> None:
+    """A value may become a map and back; 1 and true differ."""
     found = compare({"a": live}, {"a": new}, DEDUCED.type)
     assert (found.changed.get("f:a"), found.removed.get("f:a")) == (changed, removed)
 
@@ -144,22 +144,22 @@ def test_compare_deduces_the_type_of_what_has_none(live: Any, new: Any, changed:
         ({"x": 1}, ["a"], {".": {}, 'v:"a"': {}}, {}),
     ],
 )
-def test_compare_takes_what_another_schema_left_as_a_whole(live: Any, new: Any, changed: Any, removed: Any) -> None:
-    """A list that was a text before is new altogether."""
+def test_compare_takes_values_of_another_schema_as_a_whole(live: Any, new: Any, changed: Any, removed: Any) -> None:
+    """A list that was a string before is entirely new."""
     found = compare({"set": live}, {"set": new}, SETS)
     assert (found.changed["f:set"], found.removed["f:set"]) == (changed, removed)
     assert applied_fields({"set": live}, SETS) == {"f:set": {'v:"a"': {}} if live == ["a"] else {}}
 
 
 def test_items_without_plain_names_are_found_too() -> None:
-    """Names to be escaped, and items that lack their key and so have its zero."""
+    """Names are escaped, and an item without its key has the key's zero value."""
     containers = [{"name": 'a"b'}, {"image": "i"}]
     found = compare({}, {"spec": {"containers": containers}}, POD).changed["f:spec"]["f:containers"]
     assert list(found) == [".", 'k:{"name":""}', 'k:{"name":"a\\"b"}']
 
 
 def test_write_through_a_subresource_may_keep_all_metadata() -> None:
-    """The status of a custom resource definition says nothing of its labels."""
+    """For a custom resource definition, a status write does not claim labels."""
     schema = schema_of("apiextensions.v1.CustomResourceDefinition")
     new = {"metadata": {"labels": {"a": "1"}}, "spec": {"group": "g"}, "status": {"storedVersions": ["v1"]}}
     found = compare(schema.empty, new, schema.type, schema.resets["status"])
@@ -169,8 +169,8 @@ def test_write_through_a_subresource_may_keep_all_metadata() -> None:
     )
 
 
-def test_said_are_ends_items_and_entries() -> None:
-    """What is applied claims less than what came as a whole: not the maps and lists on the way."""
+def test_applied_fields_are_leaves_and_list_items() -> None:
+    """An applied value does not claim the maps and lists that contain them."""
     value = {
         "metadata": {"labels": {"a": "1"}, "annotations": {}, "finalizers": []},
         "spec": {"containers": [{"name": "c", "env": [], "command": [], "resources": None}], "volumes": [{}]},
@@ -185,8 +185,8 @@ def test_said_are_ends_items_and_entries() -> None:
 
 
 @pytest.mark.parametrize("item", [None, {}, []])
-def test_item_without_a_place_is_refused(item: Any) -> None:
-    """Sets hold scalars, and keyed lists maps with at least one key."""
+def test_item_that_does_not_fit_its_list_is_refused(item: Any) -> None:
+    """Sets hold scalars; keyed lists hold maps with at least one key."""
     for name in ("set", "map"):
         with pytest.raises(FieldsError):
             element_of(item, SETS.child(name)[1])
@@ -195,7 +195,7 @@ def test_item_without_a_place_is_refused(item: Any) -> None:
 @settings(max_examples=100)
 @given(st.dictionaries(st.sampled_from("abc"), JSON), st.dictionaries(st.sampled_from("abc"), JSON))
 def test_compare_is_empty_only_for_equals_and_sides_do_not_overlap(live: Any, new: Any) -> None:
-    """Objects without a difference have the same JSON; what is in the new one is not gone."""
+    """No difference means equal JSON; changed fields are in the new object and are not also removed."""
     found = compare(live, new, DEDUCED.type)
     assert (found == Comparison()) == equal(live, new)
     everything = all_fields(new, DEDUCED.type)
@@ -206,8 +206,8 @@ def test_compare_is_empty_only_for_equals_and_sides_do_not_overlap(live: Any, ne
 
 @settings(max_examples=60)
 @given(JSON, JSON)
-def test_equal_is_an_equivalence_that_json_text_implies(left: Any, right: Any) -> None:
-    """Reflexive and symmetric, and stricter than Python's own."""
+def test_equal_is_stricter_than_pythons_equality(left: Any, right: Any) -> None:
+    """It is also reflexive and symmetric."""
     assert equal(left, left)
     assert equal(left, right) == equal(right, left)
     assert not equal(left, right) or left == right

@@ -1,4 +1,4 @@
-"""The owners after a create, update or patch."""
+"""Field managers after a create, update or patch."""
 
 import json
 from typing import Any
@@ -61,7 +61,7 @@ DEPLOYMENT = {
 
 
 def test_created_object_is_owned_by_its_creator_as_upstream_writes_it() -> None:
-    """Not what an empty object has anyway, not the status, not its identity; in Go's order."""
+    """The creator owns neither status nor identity, nor fields that an empty object has; the order is Go's."""
     made = recorded(DEPLOYMENT, definition="apps.v1.Deployment", api_version="apps/v1")
     (entry,) = made["metadata"]["managedFields"]
     assert {name: value for name, value in entry.items() if name != "fieldsV1"} == {
@@ -101,14 +101,14 @@ def test_created_object_is_owned_by_its_creator_as_upstream_writes_it() -> None:
 
 
 def test_created_custom_resource_owns_its_maps_too() -> None:
-    """Of such an object nothing is there before it is said."""
+    """An empty custom object does not have them, unlike a built-in one."""
     schema = structural_schema({"properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}})
     made = recorded({"metadata": {"name": "x"}, "spec": {"a": "1"}}, definition=schema, api_version="example.com/v1")
     assert fields(made) == {"m": {"f:spec": {".": {}, "f:a": {}}}}
 
 
-def test_update_takes_what_it_changes_and_time_moves_for_it_alone() -> None:
-    """The other keeps the rest, and its time; who loses all is gone."""
+def test_update_takes_over_only_the_fields_it_changes() -> None:
+    """The other manager keeps the rest and its time; a manager that loses all fields is removed."""
     live = recorded(config_map({"x": "1", "y": "1"}))
     new = recorded(config_map({"x": "2", "y": "1"}), live, "other", THEN)
     assert fields(new) == {"m": {"f:data": {".": {}, "f:y": {}}}, "other": {"f:data": {"f:x": {}}}}
@@ -118,7 +118,7 @@ def test_update_takes_what_it_changes_and_time_moves_for_it_alone() -> None:
 
 
 def test_update_that_changes_nothing_gives_the_same_owners() -> None:
-    """Not even a time moves; removing fields moves none either."""
+    """No time changes, not even when fields are removed."""
     live = recorded(config_map({"x": "1", "y": "1"}))
     assert recorded(config_map({"x": "1", "y": "1"}), live, "m", THEN)["metadata"] == live["metadata"]
     less = recorded(config_map({"x": "1"}), live, "other", THEN)
@@ -126,8 +126,8 @@ def test_update_that_changes_nothing_gives_the_same_owners() -> None:
     assert less["metadata"]["managedFields"][0]["time"] == FIRST
 
 
-def test_status_and_object_have_owners_of_their_own() -> None:
-    """One manager has an entry for each subresource; neither takes what it cannot write."""
+def test_status_and_main_resource_have_separate_owners() -> None:
+    """A manager has one entry per subresource; neither takes fields that it cannot write."""
     pod = {"metadata": {"name": "p"}, "spec": {"nodeName": "n"}, "status": {}}
     told: dict[str, Any] = {"definition": "core.v1.Pod"}
     live = recorded(pod, **told)
@@ -146,8 +146,8 @@ def test_status_and_object_have_owners_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("forget", [[], [{}], [{"manager": ""}]])
-def test_client_makes_the_server_forget_until_the_next_apply(forget: Any) -> None:
-    """An empty list, or one of an empty entry; later updates record nothing."""
+def test_client_can_reset_managed_fields(forget: Any) -> None:
+    """An empty list or an empty entry resets them; later updates record nothing."""
     live = recorded(config_map({"x": "1"}))
     new = recorded(config_map({"x": "2"}, managedFields=forget), live)
     assert "managedFields" not in new["metadata"]
@@ -158,15 +158,15 @@ def test_client_makes_the_server_forget_until_the_next_apply(forget: Any) -> Non
 @pytest.mark.parametrize(
     "broken", [5, [5], [{"manager": "m"}], [{}, {}], None, [{"operation": "Apply", "apiVersion": "v1"}]]
 )
-def test_broken_owners_of_a_client_are_not_taken(broken: Any) -> None:
-    """Those that are stored go on."""
+def test_invalid_managed_fields_of_a_client_are_ignored(broken: Any) -> None:
+    """The stored ones stay in force."""
     live = recorded(config_map({"x": "1"}))
     new = recorded(config_map({"x": "1"}, managedFields=broken), live)
     assert new["metadata"] == live["metadata"]
 
 
-def test_owners_that_a_client_writes_are_taken() -> None:
-    """kubectl moves its fields from client-side to server-side apply so; through a subresource it may not."""
+def test_managed_fields_that_a_client_writes_are_accepted() -> None:
+    """kubectl migrates from client-side to server-side apply this way; a subresource does not allow it."""
     live = recorded(config_map({"x": "1"}))
     entry = {**live["metadata"]["managedFields"][0], "manager": "kubectl", "operation": "Apply"}
     new = config_map({"x": "1"}, managedFields=[entry])
@@ -174,8 +174,8 @@ def test_owners_that_a_client_writes_are_taken() -> None:
     assert recorded(new, live, subresource="status")["metadata"] == live["metadata"]
 
 
-def test_owner_in_an_unknown_version_is_forgotten() -> None:
-    """Its fields mean nothing any more; versions that are served together stay."""
+def test_owner_in_an_unknown_version_is_removed() -> None:
+    """Its fields have no meaning any more; owners in other served versions stay."""
     live = recorded(config_map({"x": "1"}))
     entries = [{**live["metadata"]["managedFields"][0], "apiVersion": version} for version in ("v1", "v0", "v2")]
     schema = structural_schema({"x-kubernetes-preserve-unknown-fields": True}, versions=frozenset({"v2"}))
@@ -183,8 +183,8 @@ def test_owner_in_an_unknown_version_is_forgotten() -> None:
     assert [entry["apiVersion"] for entry in new["metadata"]["managedFields"]] == ["v1", "v2"]
 
 
-def test_object_that_cannot_have_owners_has_none() -> None:
-    """The write goes on; what is wrong with it is told elsewhere."""
+def test_object_that_does_not_fit_its_schema_gets_no_owners() -> None:
+    """The write goes on; other checks report what is wrong."""
     schema = structural_schema(
         {"properties": {"set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}}}
     )
@@ -197,8 +197,8 @@ def test_object_that_cannot_have_owners_has_none() -> None:
     assert "managedFields" not in recorded({"metadata": {}, "spec": deep}, definition=DEDUCED)["metadata"]
 
 
-def test_times_alone_are_no_change() -> None:
-    """A write that ends as it began gives the stored object; any other stays as it is."""
+def test_write_that_changes_only_times_keeps_the_stored_object() -> None:
+    """A write with any other change stays as it is."""
     live = recorded(config_map({"x": "1"}, resourceVersion="5"))
     entry = {**live["metadata"]["managedFields"][0], "time": THEN}
     later = {**live, "metadata": {"name": "a", "managedFields": [entry]}}
@@ -234,8 +234,8 @@ ANYTHING = st.recursive(
 
 @settings(max_examples=100)
 @given(ANYTHING)
-def test_whatever_a_client_sends_as_owners_the_result_reads(sent: Any) -> None:
-    """Nothing breaks the record, and what comes out of it are owners."""
+def test_managed_fields_stay_readable_whatever_a_client_sends(sent: Any) -> None:
+    """No input breaks the recording of owners."""
     live = recorded(config_map({"x": "1"}))
     entries = recorded(config_map({"x": "1"}, managedFields=sent), live)["metadata"].get("managedFields")
     assert entries is None or managed_fields(read_owners(entries)) == entries
@@ -244,7 +244,7 @@ def test_whatever_a_client_sends_as_owners_the_result_reads(sent: Any) -> None:
 @settings(max_examples=80)
 @given(DATA, DATA)
 def test_update_owns_exactly_what_changed(before: dict[str, str], after: dict[str, str]) -> None:
-    """New and changed entries are the updater's, what is gone is nobody's, the rest stays."""
+    """The updater owns new and changed entries, the other manager keeps the rest, and removed ones have no owner."""
     live = recorded(config_map(before, labels={"l": "1"}))
     owners = fields(recorded(config_map(after, labels={"l": "1"}), live, "other"))
     mine = {path[-1][2:] for path in flat(owners.get("other", {})) if len(path) == 2}

@@ -1,4 +1,4 @@
-"""Sets of fields: the laws of sets, Go's order, and the form of FieldsV1."""
+"""Field sets: set operations, Go's order, and the FieldsV1 format."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_operations_are_those_of_sets(left: FieldTree, right: FieldTree) -> None
 @settings(max_examples=60)
 @given(trees(), trees())
 def test_difference_gives_the_same_tree_when_nothing_is_taken(left: FieldTree, right: FieldTree) -> None:
-    """Whoever loses nothing is not written anew."""
+    """An owner that loses no field need not be rewritten."""
     rest = difference(left, right)
     assert (rest is left) == (not flat(left) & flat(right))
 
@@ -52,13 +52,13 @@ def test_difference_gives_the_same_tree_when_nothing_is_taken(left: FieldTree, r
 @settings(max_examples=60)
 @given(trees())
 def test_fields_read_back_from_their_text(tree: FieldTree) -> None:
-    """What is stored is what is read, and membership survives."""
+    """The tree read equals the tree written, and has the same members."""
     assert read_fields(json.loads(json.dumps(tree))) == tree
     assert all(has(tree, path) for path in flat(tree))
 
 
-def test_read_fields_puts_foreign_spelling_right() -> None:
-    """Order, space and needless marks are the client's; the tree is ours."""
+def test_read_fields_normalizes_spelling() -> None:
+    """A client may use another order, spaces and needless marks."""
     given_fields = {
         ".": {},
         "f:b": {".": {}},
@@ -70,8 +70,8 @@ def test_read_fields_puts_foreign_spelling_right() -> None:
 
 
 @pytest.mark.parametrize("broken", [[], 5, "f:a", {"f:a": 1}, {"fa": {}}, {"f:a": {"k:{": {}}}])
-def test_read_fields_refuses_what_is_no_set(broken: object) -> None:
-    """An error tells, so that the caller can keep the owners it has."""
+def test_read_fields_refuses_invalid_sets(broken: object) -> None:
+    """On this error the caller can keep the owners it has."""
     with pytest.raises(FieldsError):
         read_fields(broken)
 
@@ -86,7 +86,7 @@ def test_read_fields_refuses_endless_nesting() -> None:
 
 
 def test_only_keeps_what_a_pattern_leads_to() -> None:
-    """Wildcards stand for any item; fields on the way stay, others go."""
+    """Wildcards match any item; fields on the way to a match stay, others are dropped."""
     pattern = {"f:spec": {"f:containers": {"*": {"f:resources": LEAF}}}}
     item = 'k:{"name":"c"}'
     tree = tree_of(
@@ -102,13 +102,13 @@ def test_only_keeps_what_a_pattern_leads_to() -> None:
 
 
 def test_paths_come_level_by_level() -> None:
-    """The fields of a level before those below, as conflicts are listed."""
+    """Fields of one level precede those of the next, as in the list of conflicts."""
     tree = tree_of(("f:a", "f:z"), ("f:b",), ("f:c", "f:d"), ("f:c",))
     assert list(paths(tree)) == [("f:b",), ("f:c",), ("f:a", "f:z"), ("f:c", "f:d")]
 
 
 def test_in_order_keeps_names_before_keys() -> None:
-    """A node may hold both when a schema changed."""
+    """A node may hold both after a schema change."""
     assert list(in_order({"v:9": {}, 'k:{"a":1}': {}, "f:z": {}, ".": {}, "v:10": {}})) == [
         ".",
         "f:z",

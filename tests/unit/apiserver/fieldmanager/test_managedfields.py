@@ -1,4 +1,4 @@
-"""Owners: read, refused, capped, sorted, and the name of a manager."""
+"""Entries of managedFields: reading, refusing, capping and sorting them, and the name of a manager."""
 
 from typing import Any
 
@@ -31,13 +31,13 @@ ENTRY = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType"
         ("", "", ""),
     ],
 )
-def test_manager_is_said_or_the_program(field_manager: str, user_agent: str, name: str) -> None:
-    """The part of the user agent before the slash, what prints of it, up to 128 bytes."""
+def test_manager_is_the_given_name_or_the_program(field_manager: str, user_agent: str, name: str) -> None:
+    """The program is the printable part of the user agent before the slash, up to 128 bytes."""
     assert manager_name(field_manager, user_agent) == name
 
 
 def test_owner_without_a_name_is_unknown() -> None:
-    """And an applier is the same in every apiVersion."""
+    """An applier has the same id in every apiVersion."""
     assert owner_id("", "Apply", "v1", "") == ManagerIdentifier("unknown", "Apply", "", "")
     assert owner_id("m", "Update", "v1", "status").text == (
         '{"manager":"m","operation":"Update","apiVersion":"v1","subresource":"status"}'
@@ -58,20 +58,20 @@ def test_owner_without_a_name_is_unknown() -> None:
     ],
 )
 def test_read_owners_refuses_broken_entries(change: dict[str, Any], text: str) -> None:
-    """Each with upstream's reason where it has one."""
+    """The error has upstream's reason where upstream gives one."""
     with pytest.raises(FieldsError, match=text):
         read_owners([{**ENTRY, **change}])
 
 
 @pytest.mark.parametrize("entries", [{}, "x", [5]])
-def test_read_owners_refuses_what_is_no_list_of_entries(entries: Any) -> None:
-    """Whatever a client sends, the answer is an error to act on."""
+def test_read_owners_refuses_values_that_are_no_list_of_entries(entries: Any) -> None:
+    """Any such input gives an error that the caller can handle."""
     with pytest.raises(FieldsError):
         read_owners(entries)
 
 
-def test_read_owners_writes_times_as_the_server_does() -> None:
-    """Whole seconds in UTC, so that they sort as texts."""
+def test_read_owners_normalizes_times() -> None:
+    """Times are whole seconds in UTC, so they sort as text."""
     (owned,) = read_owners([{**ENTRY, "time": "2026-01-02T03:04:05.6+01:00"}]).values()
     assert owned.time == "2026-01-02T02:04:05Z"
     (timeless,) = read_owners([ENTRY]).values()
@@ -79,7 +79,7 @@ def test_read_owners_writes_times_as_the_server_does() -> None:
 
 
 def test_written_sorts_appliers_first_then_by_time_and_name() -> None:
-    """The order of metadata.managedFields."""
+    """This is the order of metadata.managedFields."""
     owners = {
         ManagerIdentifier("b", "Update", "v1", ""): ManagerFields({}, "v1", "2026-01-01T00:00:00Z"),
         ManagerIdentifier("a", "Update", "v1", "status"): ManagerFields({}, "v1", "2026-01-02T00:00:00Z"),
@@ -109,7 +109,7 @@ def updaters(*versions: str) -> dict[ManagerIdentifier, ManagerFields]:
 
 
 def test_capped_joins_the_oldest_of_each_version() -> None:
-    """From the eleventh on, the two oldest are one, with the time of the younger."""
+    """Beyond ten updaters, the oldest ones of a version merge, with the time of the youngest of them."""
     assert cap_updaters(updaters(*["v1"] * 10)) == updaters(*["v1"] * 10)
     left = cap_updaters(updaters("v1", "v2", *["v1"] * 10))
     ancient = ManagerIdentifier("ancient-changes", "Update", "v1", "")
@@ -124,8 +124,8 @@ def test_capped_leaves_what_has_nothing_to_join() -> None:
     assert cap_updaters(owners) == owners
 
 
-def test_capped_goes_on_with_the_ancient_ones() -> None:
-    """They take in the next, whether or not they are the oldest."""
+def test_capped_merges_into_existing_ancient_changes() -> None:
+    """That entry takes in the next one, whether or not it is the oldest."""
     old = ManagerIdentifier("ancient-changes", "Update", "v1", "")
     for time in ("2025-01-01T00:00:00Z", "2026-01-01T00:00:01Z"):
         left = cap_updaters({old: ManagerFields({"f:x": {}}, "v1", time), **updaters(*["v1"] * 10)})
@@ -137,7 +137,7 @@ def test_capped_goes_on_with_the_ancient_ones() -> None:
 @settings(max_examples=40)
 @given(st.lists(st.sampled_from(["v1", "v2", "v3"]), max_size=16))
 def test_capped_loses_no_field(versions: list[str]) -> None:
-    """However many there are, every field still has its one owner."""
+    """With any number of owners, every field keeps exactly one."""
     owners = updaters(*versions)
     left = cap_updaters(owners)
     assert sorted(step for owned in left.values() for step in owned.fields) == sorted(

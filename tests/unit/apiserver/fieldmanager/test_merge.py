@@ -1,4 +1,4 @@
-"""What is applied put into what is there; fields taken out of it."""
+"""Merging an applied object into the live one, and removing fields from it."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def merged_sets(live: str, applied: str) -> str:
     ],
 )
 def test_merged_list_has_upstreams_order(live: str, applied: str, result: str) -> None:
-    """Applied items in their order, live ones where they stood before the next that both have."""
+    """Applied items keep their order; a live item stays before the next item that both lists have."""
     assert merged_sets(live, applied) == result
 
 
@@ -64,13 +64,13 @@ def test_merged_list_holds_both_and_applying_again_changes_nothing(live: str, ap
         ({}, None, None),
     ],
 )
-def test_merged_deduces_the_type_of_what_has_none(live: Any, applied: Any, result: Any) -> None:
-    """Maps merge, everything else is replaced; a null says nothing about a map."""
+def test_merged_deduces_types_without_a_schema(live: Any, applied: Any, result: Any) -> None:
+    """Maps merge, everything else is replaced; a null leaves a map as it is."""
     assert merged(live, applied, DEDUCED.type) == result
 
 
 def test_merged_takes_atomic_fields_whole() -> None:
-    """What has one owner is not mixed."""
+    """An atomic field has one owner, so it is replaced as a whole."""
     live = {"spec": {"nodeSelector": {"a": "1"}, "containers": [{"name": "c", "command": ["a", "b"], "image": "i"}]}}
     applied = {"spec": {"nodeSelector": {"b": "1"}, "containers": [{"name": "c", "command": ["c"]}]}}
     assert merged(live, applied, POD) == {
@@ -78,8 +78,8 @@ def test_merged_takes_atomic_fields_whole() -> None:
     }
 
 
-def test_what_another_schema_left_gives_way() -> None:
-    """A list that was a text, or a map that was a list, is replaced; taking fields out of it changes nothing."""
+def test_merged_replaces_values_of_another_schema() -> None:
+    """A list that was a string, or a map that was a list, is replaced; removing fields from it changes nothing."""
     assert merged({"set": "old"}, {"set": ["a"]}, SET) == {"set": ["a"]}
     assert merged({"spec": ["old"]}, {"spec": {"nodeName": "n"}}, POD) == {"spec": {"nodeName": "n"}}
     live = {"spec": {"containers": "old"}}
@@ -87,7 +87,7 @@ def test_what_another_schema_left_gives_way() -> None:
 
 
 def test_removed_takes_fields_and_items() -> None:
-    """Whole items, parts of items, whole fields; what is emptied is none."""
+    """It removes items, fields of items and fields; a list or map that becomes empty turns into null."""
     item = ("f:spec", "f:containers", 'k:{"name":"c"}')
     document = {
         "metadata": {"labels": {"a": "1"}, "finalizers": ["x"]},
@@ -107,7 +107,7 @@ def test_removed_takes_fields_and_items() -> None:
 
 
 def test_named_fields_are_declared_ones() -> None:
-    """Fields of a type come in, keys of a map and items of a list do not."""
+    """Declared fields are added; keys of a map and items of a list are not."""
     tree = tree_of(("f:metadata", "f:labels", "f:a"), ("f:spec", "f:containers", 'k:{"name":"c"}', "f:image"))
     assert with_named_fields(tree, POD) == {
         "f:metadata": {".": {}, "f:labels": {".": {}, "f:a": {}}},
@@ -115,8 +115,8 @@ def test_named_fields_are_declared_ones() -> None:
     }
 
 
-def test_reconciled_owns_what_became_atomic_as_one() -> None:
-    """A list that is one value by now has no items to own; what nobody declared stays."""
+def test_reconciled_owns_a_newly_atomic_value_as_a_whole() -> None:
+    """A list that became atomic has no items to own; fields that no schema declares stay."""
     schema = structural_schema(
         {
             "properties": {

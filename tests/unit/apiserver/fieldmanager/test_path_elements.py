@@ -1,4 +1,4 @@
-"""Steps of a path: how they are written, ordered, read back and shown."""
+"""Path elements: how they are written, ordered, parsed and shown."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max
     ],
 )
 def test_element_is_written_as_go_writes_it(element: str, text: str) -> None:
-    """The text is the step's identity, so it is the same to the byte."""
+    """The text is the element's identity, so it must be the same to the byte."""
     assert element == text
 
 
@@ -48,20 +48,19 @@ def test_element_is_written_as_go_writes_it(element: str, text: str) -> None:
         ("x:later", None),
     ],
 )
-def test_canonical_finds_the_one_spelling(spelled: str, known: str | None) -> None:
-    """A client may order and space as it likes; steps of a kind nobody knows are dropped."""
+def test_canonical_gives_one_spelling(spelled: str, known: str | None) -> None:
+    """A client may use another order and spaces; elements of an unknown kind are dropped."""
     assert canonical(spelled) == known
 
 
 @pytest.mark.parametrize("spelled", ["", "f", "fname", "v:", "v:{", "k:[]", "k:nothing", "i:x", 'v:"\ud800"'])
-def test_canonical_refuses_what_is_no_step(spelled: str) -> None:
-    """Broken steps are an error, not another step."""
+def test_canonical_refuses_invalid_elements(spelled: str) -> None:
     with pytest.raises(FieldsError):
         canonical(spelled)
 
 
 def test_order_sorts_as_go_does() -> None:
-    """Names, keys, values, indices; numbers by size and before texts."""
+    """Names come first, then keys, values and indices; numbers sort by size and before texts."""
     sorted_steps = [
         "f:a",
         "f:b",
@@ -93,15 +92,15 @@ def test_order_sorts_as_go_does() -> None:
         ("i:3", "[3]"),
     ],
 )
-def test_shown_is_what_messages_say(element: str, text: str) -> None:
-    """The form in conflicts and errors."""
+def test_shown_gives_the_form_of_messages(element: str, text: str) -> None:
+    """Conflicts and errors use this form."""
     assert shown(element) == text
 
 
 @settings(max_examples=60)
 @given(st.dictionaries(st.text("ab<&é", min_size=1, max_size=4), SCALARS, min_size=1, max_size=3))
 def test_key_element_reads_back(keys: dict[str, Any]) -> None:
-    """Whatever the values, the step says them, and is its own canonical form."""
+    """The element holds all values and is its own canonical form."""
     element = key_element(sorted(keys.items()))
     assert parsed(element) == keys
     assert canonical(element) == element
@@ -110,5 +109,5 @@ def test_key_element_reads_back(keys: dict[str, Any]) -> None:
 @settings(max_examples=60)
 @given(SCALARS)
 def test_value_element_is_json(value: Any) -> None:
-    """The value behind the colon is JSON that any reader reads."""
+    """The text after the colon is JSON."""
     assert json.loads(value_element(value)[2:]) == value

@@ -1,4 +1,4 @@
-"""The owners of replicas, between an object and its Scale."""
+"""Field managers of replicas, converted between an object and its Scale."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ def entry(manager: str, operation: str, fields: Any, version: str = "apps/v1", *
     return {**first, "fieldsType": "FieldsV1", "fieldsV1": fields, **more}
 
 
-def test_scale_has_those_who_own_the_replicas() -> None:
-    """Each with the path of a Scale, in its apiVersion."""
+def test_scale_has_the_owners_of_the_replicas() -> None:
+    """Each entry has the path and the apiVersion of a Scale."""
     parent = [entry("a", "Apply", MORE), entry("b", "Update", LESS), entry("c", "Update", MORE)]
     assert scale_owners(parent) == [
         entry("a", "Apply", REPLICAS, "autoscaling/v1"),
@@ -30,8 +30,8 @@ def test_scale_has_those_who_own_the_replicas() -> None:
 @pytest.mark.parametrize("before", ["Apply", "Update"])
 @pytest.mark.parametrize("after", ["Apply", "Update"])
 @pytest.mark.parametrize("manager", ["test", "scale"])
-def test_replicas_go_to_who_scaled(before: str, after: str, manager: str) -> None:
-    """Whoever had them keeps the rest; the new owner came through the subresource and has no time."""
+def test_replicas_move_to_the_manager_that_scales(before: str, after: str, manager: str) -> None:
+    """The old owner keeps the rest; the new owner's entry has subresource scale and no time."""
     parent = [entry("test", before, MORE)]
     of_scale = [entry(manager, after, REPLICAS, "autoscaling/v1", subresource="scale")]
     made = parent_owners(parent, of_scale, api_version="apps/v1")
@@ -40,7 +40,7 @@ def test_replicas_go_to_who_scaled(before: str, after: str, manager: str) -> Non
 
 
 def test_owner_stays_when_nothing_is_taken() -> None:
-    """A scale to the same size leaves the object's owners as they are; one that owned no more is gone."""
+    """Managers that lost the replicas on the Scale lose them; a manager of nothing else is removed."""
     parent = [entry("a", "Apply", MORE), entry("b", "Update", MORE), entry("c", "Update", REPLICAS)]
     of_scale = scale_owners(parent)
     assert parent_owners(parent, of_scale, api_version="apps/v1") == parent
@@ -48,7 +48,7 @@ def test_owner_stays_when_nothing_is_taken() -> None:
 
 
 def test_scaling_moves_the_replicas_of_a_custom_resource() -> None:
-    """The path is the definition's; the write itself is recorded on the Scale."""
+    """The definition states the path; the write is recorded on the Scale."""
     path = replicas_path(".spec.size")
     parent = [entry("a", "Apply", {"f:spec": {"f:size": {}}}, "example.com/v1")]
     live = {"metadata": {"managedFields": scale_owners(parent, path)}, "spec": {"replicas": 1}}

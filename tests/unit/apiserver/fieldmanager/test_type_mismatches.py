@@ -1,4 +1,4 @@
-"""What is wrong with an applied object, in upstream's words."""
+"""Type errors of an applied object, in upstream's words."""
 
 from typing import Any
 
@@ -66,8 +66,8 @@ CUSTOM = structural_schema(
         ),
     ],
 )
-def test_misfits_of_a_pod_are_told(value: Any, text: str) -> None:
-    """Unknown fields, wrong types, keys twice; several as a list."""
+def test_type_errors_of_a_pod_are_reported(value: Any, text: str) -> None:
+    """These are unknown fields, wrong types and duplicate keys; several errors form a list."""
     assert mismatch_message(list(type_mismatches(value, POD))) == text
 
 
@@ -88,12 +88,12 @@ def test_misfits_of_a_pod_are_told(value: Any, text: str) -> None:
         ({"when": {"a": 1}}, ".when: expected any scalar, got &{map[a:1]}"),
     ],
 )
-def test_misfits_of_a_custom_resource_are_told(value: Any, text: str) -> None:
-    """Sets and keyed lists say why an item has no place in them."""
+def test_type_errors_of_a_custom_resource_are_reported(value: Any, text: str) -> None:
+    """For sets and keyed lists, the error states why an item does not fit."""
     assert mismatch_message(list(type_mismatches(value, CUSTOM))) == text
 
 
 @pytest.mark.parametrize("value", [{"any": {"x": [1, {"y": None}]}}, {"any": 5}, {"set": None}, {"when": "2026"}])
-def test_what_fits_has_no_misfits(value: Any) -> None:
-    """Null is everywhere, and what may be anything is."""
+def test_valid_value_gives_no_type_errors(value: Any) -> None:
+    """Null fits everywhere, and any value fits a field that preserves unknown fields."""
     assert list(type_mismatches(value, CUSTOM)) == []

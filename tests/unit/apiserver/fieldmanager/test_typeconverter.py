@@ -1,4 +1,4 @@
-"""What is known of fields: built-in definitions, custom resources, and objects without a schema."""
+"""Merge schemas: of built-in definitions, of custom resources, and of objects without a schema."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def at(schema: MergeSchema, path: str) -> FieldType:
     ],
 )
 def test_built_in_field_is_what_upstream_says(definition: str, path: str, is_leaf: bool, keys: tuple[str, ...]) -> None:
-    """Which fields are one value, and by what the items of a list are told apart."""
+    """Upstream's definitions state which fields are atomic, and the keys of list items."""
     found = at(schema_of(definition), path)
     assert (found.is_leaf, found.keys) == (is_leaf, keys)
 
@@ -52,13 +52,13 @@ def test_built_in_field_is_what_upstream_says(definition: str, path: str, is_lea
         ("autoscaling.v1.Scale", {"metadata": {}, "spec": {}, "status": {"replicas": 0}}),
     ],
 )
-def test_empty_object_is_what_go_writes_of_nothing(definition: str, empty: object) -> None:
-    """What is there without being said has no owner when an object is made."""
+def test_empty_object_is_what_go_writes_for_zero_values(definition: str, empty: object) -> None:
+    """When an object is created, the fields of an empty object get no owner."""
     assert schema_of(definition).empty == empty
 
 
 def test_every_kind_has_a_schema() -> None:
-    """No row of the table lacks one, and those with a status know who may not write it."""
+    """Kinds with a status subresource also state which fields each side cannot write."""
     for served in BUILT_IN_KINDS:
         schema = schema_of(served.definition)
         assert schema.kind == served.resource.kind
@@ -97,8 +97,8 @@ CUSTOM = {
 }
 
 
-def test_structural_schema_says_what_upstream_reads_in_it() -> None:
-    """List types, map types, unknown fields, int-or-string and embedded objects."""
+def test_structural_schema_is_read_as_upstream_reads_it() -> None:
+    """This covers list types, map types, unknown fields, int-or-string and embedded objects."""
     schema = structural_schema(CUSTOM, kind="Custom", has_status=True)
     keyed = at(schema, "spec.map")
     assert (keyed.keys, keyed.key_defaults, keyed.is_leaf) == (("kind", "port"), {"kind": "TCP"}, False)
@@ -117,7 +117,7 @@ def test_structural_schema_says_what_upstream_reads_in_it() -> None:
 
 
 def test_schema_that_keeps_unknown_fields_does_so_below() -> None:
-    """The word at the top holds for everything in the object."""
+    """At the root, the extension applies to the whole object."""
     schema = structural_schema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
     assert at(schema, "spec.anything").kind == "any"
     assert at(schema, "metadata.finalizers").keys == ()
@@ -125,5 +125,5 @@ def test_schema_that_keeps_unknown_fields_does_so_below() -> None:
 
 
 def test_deduced_schema_knows_maps_only() -> None:
-    """Without a schema, maps have parts and lists have not."""
+    """Without a schema, maps have fields, and lists are atomic."""
     assert at(DEDUCED, "spec.a.b").kind == "any"

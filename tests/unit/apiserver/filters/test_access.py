@@ -1,4 +1,4 @@
-"""What a session in a pod needs, beside the right to its method."""
+"""The additional right that sessions in a pod need."""
 
 from itertools import product
 
@@ -26,7 +26,7 @@ def asked_besides(method: str, path: str, headers: dict[str, str]) -> Authorizat
     ],
 )
 def test_session_opened_with_get_needs_create_too(path: str, headers: dict[str, str]) -> None:
-    """WebSockets start with a GET, and whoever may only read must not run programs by one."""
+    """WebSockets start with a GET, and a user who may only read must not run programs that way."""
     besides = asked_besides("GET", path, headers)
     assert besides is not None
     assert besides.verb == "create"
@@ -43,6 +43,6 @@ def test_session_opened_with_get_needs_create_too(path: str, headers: dict[str, 
         ("/apis/example.com/v1/namespaces/ns/pods/web/exec", UPGRADE),
     ],
 )
-def test_what_is_no_session_needs_nothing_besides(path: str, headers: dict[str, str]) -> None:
-    """Reading stays reading: logs, pages of a node, what a pod serves itself."""
+def test_other_requests_need_no_additional_right(path: str, headers: dict[str, str]) -> None:
+    """Logs, node pages and what a pod serves itself need only the right to read."""
     assert asked_besides("GET", path, headers) is None

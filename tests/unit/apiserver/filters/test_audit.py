@@ -1,4 +1,4 @@
-"""The audit log: one line for each write, never more than its files hold."""
+"""The audit log: one line for each write, in a few files of limited size."""
 
 import json
 import stat
@@ -25,7 +25,7 @@ RECORD = AuditRecord(
 
 
 def test_audit_log_writes_a_line_at_once_that_only_its_owner_may_read(tmp_path: Path) -> None:
-    """Facts that are empty are left out."""
+    """Empty fields are left out."""
     path = tmp_path / "audit.log"
     log = AuditLog(path, SystemClock())
     log.write(RECORD)
@@ -48,7 +48,7 @@ def test_audit_log_writes_a_line_at_once_that_only_its_owner_may_read(tmp_path: 
 
 
 def test_audit_log_starts_a_new_file_when_one_is_full_and_keeps_a_few(tmp_path: Path) -> None:
-    """Old lines go, the newest stay, also over restarts."""
+    """Old lines are deleted and the newest stay, also across restarts."""
     path = tmp_path / "audit.log"
     for number in range(40):
         log = AuditLog(path, SystemClock(), max_bytes=600)
@@ -61,7 +61,7 @@ def test_audit_log_starts_a_new_file_when_one_is_full_and_keeps_a_few(tmp_path: 
 
 
 def test_audit_log_lets_the_server_go_on_when_it_cannot_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A full disk is told once."""
+    """A full disk is logged once."""
     path = tmp_path / "full"
     path.symlink_to("/dev/full")
     log = AuditLog(path, SystemClock())

@@ -1,4 +1,4 @@
-"""The order of a request, and what becomes of one that goes wrong, on virtual time."""
+"""The handler chain: the order of its steps, and the response to requests that fail, on virtual time."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ def request_of(method: str, target: str, body: Callable[[], Awaitable[bytes]] = 
 
 
 class World:
-    """Everything around the chain: users by token, masters may do all, and one function for every verb."""
+    """The surroundings of the chain: masters may do everything, and one function handles every verb."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -100,8 +100,8 @@ def status_of(outcome: ChainResponse) -> Any:
     return document
 
 
-async def test_chain_reads_a_body_only_for_those_who_may_write() -> None:
-    """A stranger cannot make the server hold what it sends."""
+async def test_chain_reads_a_body_only_after_authorization() -> None:
+    """An unauthorized client cannot make the server hold what it sends."""
     reads = []
 
     async def body() -> bytes:
@@ -119,7 +119,7 @@ async def test_chain_reads_a_body_only_for_those_who_may_write() -> None:
 
 @pytest.mark.parametrize(("target", "seconds"), [(PODS, REQUEST_SECONDS), (f"{PODS}?timeout=3s", 3)])
 async def test_chain_gives_up_when_the_time_is_over(target: str, seconds: float) -> None:
-    """Whether the verbs or the body take too long."""
+    """The limit covers the handler and the reading of the body."""
 
     async def slow_body() -> bytes:
         await asyncio.sleep(1000)
@@ -137,7 +137,7 @@ async def test_chain_gives_up_when_the_time_is_over(target: str, seconds: float)
 
 
 async def test_chain_queues_a_burst_of_writes_until_slots_are_free() -> None:
-    """So many run at once, and all are answered in the end."""
+    """The limit of running writes holds, and all are answered in the end."""
     running: list[int] = []
 
     async def takes_a_second(call: ApiRequest) -> ApiResponse:
@@ -155,7 +155,7 @@ async def test_chain_queues_a_burst_of_writes_until_slots_are_free() -> None:
 
 
 async def test_chain_gives_up_when_a_request_waited_for_all_its_time() -> None:
-    """And the seats are free again once those that had them are through."""
+    """The slots are free again once the requests that held them end."""
     go = asyncio.Event()
 
     async def waits(call: ApiRequest) -> ApiResponse:
@@ -182,7 +182,7 @@ async def test_chain_gives_up_when_a_request_waited_for_all_its_time() -> None:
 async def test_chain_answers_with_a_status_when_something_breaks(
     error: Exception, code: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log has the reason; the client has the id to find it by."""
+    """The log has the reason of an internal error, and the client does not see it."""
 
     async def broken(_call: ApiRequest) -> ApiResponse:
         raise error
@@ -195,7 +195,7 @@ async def test_chain_answers_with_a_status_when_something_breaks(
 
 
 async def test_chain_returns_streams_and_proxied_requests_for_sending() -> None:
-    """They are counted while they last."""
+    """Metrics count them while they last."""
 
     async def nothing() -> AsyncGenerator[tuple[SerializedEvent, ...], None]:
         yield ()

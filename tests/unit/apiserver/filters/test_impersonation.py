@@ -1,4 +1,4 @@
-"""The Impersonate headers: what must be allowed, and whom they make."""
+"""The Impersonate headers: the rights they need, and the user they give."""
 
 import pytest
 from hypothesis import given, settings
@@ -70,7 +70,7 @@ def asks(**what: str) -> AuthorizationAttributes:
 def test_impersonation_gives_the_user_and_what_must_be_allowed(
     headers: list[tuple[str, str]], user: UserInfo, reviews: list[AuthorizationAttributes]
 ) -> None:
-    """Each kind of header."""
+    """The cases cover each kind of header."""
     assert asks_to_impersonate(name for name, _ in headers)
     asked = impersonation(headers, ADMIN)
     assert (asked.user, list(asked.required)) == (user, reviews)
@@ -78,13 +78,13 @@ def test_impersonation_gives_the_user_and_what_must_be_allowed(
 
 @pytest.mark.parametrize("header", ["Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-x"])
 def test_impersonation_refuses_anything_without_a_user(header: str) -> None:
-    """Half an identity is none."""
+    """A group, UID or extra field alone is not an identity."""
     with pytest.raises(BadRequest):
         impersonation([(header, "x")], ADMIN)
 
 
-def test_impersonation_is_not_asked_for_without_such_headers() -> None:
-    """An empty name asks for nobody."""
+def test_impersonation_is_not_requested_without_its_headers() -> None:
+    """An empty user name requests none either."""
     assert not asks_to_impersonate(["Accept", "X-Impersonate-User"])
     assert impersonation([("Impersonate-User", "")], ADMIN).user is ADMIN
 
@@ -92,7 +92,7 @@ def test_impersonation_is_not_asked_for_without_such_headers() -> None:
 @given(st.lists(st.sampled_from(["dev", "system:authenticated", "system:unauthenticated", "system:masters"])))
 @settings(max_examples=50)
 def test_impersonation_never_gives_a_group_that_was_not_reviewed(groups: list[str]) -> None:
-    """Every group is asked about, but for the one that every user is in."""
+    """Every group is reviewed, except the one that every user is in."""
     asked = impersonation([("Impersonate-User", "jane"), *(("Impersonate-Group", group) for group in groups)], ADMIN)
     reviewed = {review.name for review in asked.required if review.resource == "groups"}
     assert set(asked.user.groups) - reviewed <= {"system:authenticated"}

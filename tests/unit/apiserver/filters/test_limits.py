@@ -1,4 +1,4 @@
-"""How long a request may take, and how many at once."""
+"""Limits of a request: its duration and its size."""
 
 from contextlib import suppress
 
@@ -28,8 +28,8 @@ from pykubelet.apiserver.filters.limits import REQUEST_SECONDS, request_seconds,
         ("250\u00b5s", 250e-6),
     ],
 )
-def test_request_seconds_takes_what_is_asked_within_the_limit(asked: str, seconds: float) -> None:
-    """Go's durations."""
+def test_request_seconds_takes_the_timeout_up_to_the_limit(asked: str, seconds: float) -> None:
+    """The parameter is a Go duration."""
     assert request_seconds({"timeout": asked}) == pytest.approx(seconds)
     assert request_seconds({}) == REQUEST_SECONDS
 
@@ -44,8 +44,8 @@ def test_request_seconds_takes_what_is_asked_within_the_limit(asked: str, second
         ("1s2", 'time: missing unit in duration "1s2"'),
     ],
 )
-def test_request_seconds_complains_in_go_s_words(asked: str, complaint: str) -> None:
-    """What is no duration is answered 400."""
+def test_request_seconds_refuses_other_texts_in_gos_words(asked: str, complaint: str) -> None:
+    """The error is 400 Bad Request."""
     with pytest.raises(BadRequest) as caught:
         request_seconds({"timeout": asked})
     assert caught.value.message == f"invalid timeout specified in the request URL - {complaint}"
@@ -54,12 +54,11 @@ def test_request_seconds_complains_in_go_s_words(asked: str, complaint: str) -> 
 @given(st.text(max_size=12))
 @settings(max_examples=100)
 def test_request_seconds_survives_anything(asked: str) -> None:
-    """A number of seconds within the limit, or BadRequest."""
+    """The result is a number of seconds within the limit, or BadRequest."""
     with suppress(BadRequest):
         assert 0 < request_seconds({"timeout": asked}) <= REQUEST_SECONDS
 
 
 def test_refusals_have_upstream_s_texts() -> None:
-    """Too large, too long."""
     assert too_large().message == "Request entity too large: limit is 3145728"
     assert took_too_long().to_status()["message"] == "Timeout: request did not complete within the allotted timeout"

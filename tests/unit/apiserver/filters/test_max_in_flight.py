@@ -1,4 +1,4 @@
-"""Seats for requests: at once, in turn, or come back later; none is ever lost."""
+"""Slots for requests: taken at once, in turn, or refused with a retry time; none is ever lost."""
 
 import asyncio
 from contextlib import suppress
@@ -22,7 +22,7 @@ SECONDS = 60.0
 
 
 async def test_reads_and_writes_have_seats_of_their_own() -> None:
-    """All seats of one kind are taken, and the other kind enters at once."""
+    """When all slots of one kind are taken, the other kind enters at once."""
     in_flight = MaxInFlight()
     for seats, most in ((in_flight.reading, MAX_READS_IN_FLIGHT), (in_flight.writing, MAX_WRITES_IN_FLIGHT)):
         for _ in range(most):
@@ -31,7 +31,7 @@ async def test_reads_and_writes_have_seats_of_their_own() -> None:
 
 
 async def test_request_is_refused_when_it_waited_a_quarter_of_its_time() -> None:
-    """It is told when to come back, and waits no more."""
+    """The error has a retry time, and the request leaves the queue."""
     seats = RequestSlots(1)
     await seats.enter(ALICE, SECONDS)
     began = asyncio.get_running_loop().time()
@@ -44,7 +44,7 @@ async def test_request_is_refused_when_it_waited_a_quarter_of_its_time() -> None
 
 
 async def test_request_is_refused_at_once_when_too_many_of_its_user_wait() -> None:
-    """Others still may wait, and administrators always."""
+    """Other users may still wait, and administrators always."""
     seats = RequestSlots(1)
     await seats.enter(ALICE, SECONDS)
     async with asyncio.TaskGroup() as group:
@@ -63,7 +63,7 @@ async def test_request_is_refused_at_once_when_too_many_of_its_user_wait() -> No
 
 
 async def test_users_take_turns_when_several_wait() -> None:
-    """One who asks for much holds up only itself."""
+    """A user with many requests delays only itself."""
     seats, order = RequestSlots(1), list[str]()
     await seats.enter(ALICE, SECONDS)
 
@@ -80,8 +80,8 @@ async def test_users_take_turns_when_several_wait() -> None:
     assert order == ["alice", "bob", "admin", "alice", "bob", "alice"]
 
 
-async def test_seat_is_passed_on_when_its_new_owner_is_gone() -> None:
-    """Cancelled in the very moment in which the seat came."""
+async def test_slot_is_passed_on_when_its_new_owner_is_cancelled() -> None:
+    """The request is cancelled in the moment in which it gets the slot."""
     seats = RequestSlots(1)
     await seats.enter(ALICE, SECONDS)
     first, second = (asyncio.create_task(seats.enter(user, SECONDS)) for user in (ADMIN, BOB))
@@ -100,7 +100,7 @@ _VISITS = st.lists(st.tuples(st.sampled_from((ALICE, BOB, ADMIN)), *(st.integers
 @given(visits=_VISITS, count=st.integers(1, 3))
 @settings(max_examples=60)
 async def test_no_seat_is_lost_or_given_twice(visits: list[tuple[UserInfo, int, int, int]], count: int) -> None:
-    """However requests come, run, are cancelled or run out of time."""
+    """This holds however requests arrive, run, are cancelled or time out."""
     seats, sitting = RequestSlots(count), 0
 
     async def visit(user: UserInfo, comes: int, stays: int) -> None:

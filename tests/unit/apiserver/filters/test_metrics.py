@@ -1,4 +1,4 @@
-"""The counters and their page, with Kubernetes' names."""
+"""The API server's metrics and their page, with upstream's names."""
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ def value(metrics: ApiServerMetrics, name: str, **labels: str) -> float:
 
 
 def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
-    """One counter for each code, one histogram for all."""
+    """Each code has a counter, and one histogram covers all codes."""
     metrics = ApiServerMetrics(MaxInFlight(), NOTHING_STORED)
     metrics.answered(LIST, 200, 0.004)
     metrics.answered(LIST, 200, 0.3)
@@ -49,7 +49,7 @@ def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
 
 
 async def test_page_has_what_runs_now_and_what_is_stored() -> None:
-    """Gauges of requests, watches and objects; the process itself."""
+    """It has gauges of requests, watches, objects and the process."""
     in_flight = MaxInFlight()
     metrics = ApiServerMetrics(
         in_flight, StorageFigures(objects=lambda: {"pods": 7, "jobs.batch": 2}, size_bytes=lambda: 4096)
@@ -70,7 +70,7 @@ async def test_page_has_what_runs_now_and_what_is_stored() -> None:
     assert value(metrics, "process_resident_memory_bytes") > 0
 
 
-def test_promises_about_latency_leave_out_watches() -> None:
+def test_latency_slis_leave_out_watches() -> None:
     """A watch of half an hour is not a slow request; a dry run counts with the others."""
     metrics = ApiServerMetrics(MaxInFlight(), NOTHING_STORED)
     metrics.answered(LIST, 200, 0.3)
@@ -90,7 +90,7 @@ def test_promises_about_latency_leave_out_watches() -> None:
     ],
 )
 def test_scope_of_tells_objects_from_collections(verb: str, namespace: str, name: str, scope: str) -> None:
-    """As upstream labels them."""
+    """The labels are upstream's values."""
     assert scope_of(verb=verb, namespace=namespace, name=name) == scope
 
 

@@ -1,4 +1,4 @@
-"""What a request is about, and whether that is served."""
+"""Request info: verb, resource and object of a request, and whether the resource is served."""
 
 import pytest
 from hypothesis import given
@@ -43,7 +43,7 @@ REGISTRY = ServedKinds(BUILT_IN_KINDS)
     ],
 )
 def test_route_names_verb_and_object(method: str, path: str, query: dict[str, str], expected: tuple[str, ...]) -> None:
-    """As kube-apiserver's authorization would see it."""
+    """They are those that kube-apiserver's authorization uses."""
     found = request_info(method, path, query)
     assert found is not None
     assert (found.verb, found.group, found.plural, found.namespace, found.name, found.subresource) == expected
@@ -77,8 +77,8 @@ def test_other_paths_name_no_resource(path: str) -> None:
         ("GET", "/apis/authorization.k8s.io/v1/subjectaccessreviews", 405),
     ],
 )
-def test_what_is_not_served_is_told_apart_from_what_is_not_allowed(method: str, path: str, code: int) -> None:
-    """404 for a path that nobody has, 405 for a method that the path does not take."""
+def test_unserved_path_gives_404_and_unserved_method_405(method: str, path: str, code: int) -> None:
+    """The Status has no details."""
     found = request_info(method, path, {})
     assert found is not None
     with pytest.raises(ApiError) as refused:
@@ -98,7 +98,7 @@ def test_what_is_not_served_is_told_apart_from_what_is_not_allowed(method: str, 
     query=st.dictionaries(st.sampled_from(["watch", "fieldSelector", "labelSelector"]), st.text(max_size=20)),
 )
 def test_every_path_is_routed_or_refused(method: str, path: str, query: dict[str, str]) -> None:
-    """Nothing but a route, nothing, or the API's own errors ever comes out."""
+    """Parsing gives request info or None, and looking up the resource raises only 404 or 405."""
     found = request_info(method, f"/{path}", query)
     assert found is None or isinstance(found, RequestInfo)
     if found is None:
@@ -113,7 +113,7 @@ def test_every_path_is_routed_or_refused(method: str, path: str, query: dict[str
 
 
 def test_registry_follows_what_is_served() -> None:
-    """Rows come and go; each change moves the generation."""
+    """Kinds can be added and removed; removing a missing kind does not change the generation."""
     registry = ServedKinds(BUILT_IN_KINDS)
     before = registry.generation
     row = registry.find("apps", "v1", "deployments")

@@ -1,4 +1,4 @@
-"""Reviews: their answers, and what is wrong with a bad one."""
+"""Access and token reviews: their answers, and the errors of invalid ones."""
 
 from typing import Any
 
@@ -102,7 +102,7 @@ SOURCE = 'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "reader" to Use
 async def test_access_review_is_answered(
     reviews: AccessReviews, kind: str, user: UserInfo, spec: Document, status: Document
 ) -> None:
-    """The question comes back with its answer; empty fields are left out as upstream does."""
+    """The answer repeats the spec and adds the status; empty fields are left out as upstream does."""
     answer = await sent(reviews, user, kind, spec)
     assert answer.code == 201
     assert answer.document == {
@@ -115,7 +115,7 @@ async def test_access_review_is_answered(
 
 
 async def test_local_review_is_about_its_namespace(reviews: AccessReviews) -> None:
-    """The path's namespace stands for an absent one."""
+    """An absent namespace in the body defaults to the path's."""
     spec = about("get", "pods", namespace="ns") | {"user": "alice"}
     answer = await sent(reviews, ADMIN, "LocalSubjectAccessReview", spec, namespace="ns")
     assert answer.document["status"]["allowed"]
@@ -188,7 +188,7 @@ async def test_local_review_is_about_its_namespace(reviews: AccessReviews) -> No
 async def test_bad_access_review_is_invalid(
     reviews: AccessReviews, kind: str, spec: Document, metadata: dict[str, str], problem: str
 ) -> None:
-    """With upstream's field errors; it has forgotten the kind when it words them."""
+    """The message has upstream's field errors and, like upstream's, no kind."""
     namespace = "ns" if kind == "LocalSubjectAccessReview" else ""
     with pytest.raises(ApiError) as caught:
         await sent(reviews, ADMIN, kind, spec, namespace=namespace, **metadata)
@@ -196,7 +196,7 @@ async def test_bad_access_review_is_invalid(
 
 
 async def test_rules_review_lists_the_rules(reviews: AccessReviews) -> None:
-    """Of resources and of paths; for a node the list is known to be short."""
+    """They are rules for resources and for paths; the list of a node is marked incomplete."""
     answer = await sent(reviews, ALICE, "SelfSubjectRulesReview", {"namespace": "ns"})
     assert answer.document["spec"] == {}
     assert answer.document["status"] == {
@@ -215,8 +215,8 @@ async def test_rules_review_lists_the_rules(reviews: AccessReviews) -> None:
         await sent(reviews, ALICE, "SelfSubjectRulesReview", {})
 
 
-async def test_self_review_says_who_asks(reviews: AccessReviews) -> None:
-    """What `kubectl auth whoami` shows."""
+async def test_self_subject_review_returns_the_user(reviews: AccessReviews) -> None:
+    """This is what `kubectl auth whoami` shows."""
     user = UserInfo("alice", ("g",), "7", {"k": ("v",)})
     answer = await sent(reviews, user, "SelfSubjectReview", None)
     assert answer.document == {
@@ -243,14 +243,14 @@ async def test_self_review_says_who_asks(reviews: AccessReviews) -> None:
     ],
     ids=["known", "unknown", "another audience"],
 )
-async def test_token_review_says_whose_it_is(reviews: AccessReviews, spec: Document, status: Document) -> None:
-    """Or that it is nobody's."""
+async def test_token_review_returns_its_user(reviews: AccessReviews, spec: Document, status: Document) -> None:
+    """Any other token gives an error and no user."""
     answer = await sent(reviews, ADMIN, "TokenReview", spec)
     assert (answer.document["spec"], answer.document["status"]) == (spec, status)
 
 
-async def test_token_review_without_a_token_makes_no_sense(reviews: AccessReviews) -> None:
-    """400, as upstream."""
+async def test_token_review_without_a_token_is_refused(reviews: AccessReviews) -> None:
+    """The message is upstream's."""
     with pytest.raises(ApiError, match="token is required for TokenReview in authentication"):
         await sent(reviews, ADMIN, "TokenReview", {})
 
@@ -259,7 +259,7 @@ async def test_token_review_without_a_token_makes_no_sense(reviews: AccessReview
     "body", [b"", b"{", b"[]", b"null", b'{"spec":[]}', b'{"spec":{"resourceAttributes":7}}', b"\xff"]
 )
 async def test_bad_body_is_a_client_error(reviews: AccessReviews, body: bytes) -> None:
-    """Whatever it is: 400 or 422, never a crash."""
+    """The error is 400 or 422, never a crash."""
     with pytest.raises(ApiError) as caught:
         await reviews.access(post(ADMIN, f"selfsubjectaccessreviews.{AUTHORIZATION}", body))
     assert caught.value.code in {400, 422}
@@ -279,7 +279,7 @@ async def test_bad_body_is_a_client_error(reviews: AccessReviews, body: bytes) -
 def test_requirements_become_a_selector(
     field: str, requirements: list[tuple[str, str, list[str]]], text: str, problem: str
 ) -> None:
-    """What cannot be understood is passed over and told."""
+    """Unknown operators are ignored, and the problem is reported."""
     given_ones = [{"key": key, "operator": operator, "values": values} for key, operator, values in requirements]
     spec = about("list", "pods", **{field: {"requirements": given_ones}})
     assert access_review_errors({"metadata": {}, "spec": spec}, "SelfSubjectAccessReview") == []
@@ -315,8 +315,8 @@ SPECS = st.fixed_dictionaries(
 
 @settings(max_examples=200)
 @given(SPECS, st.sampled_from(("SelfSubjectAccessReview", "SubjectAccessReview", "LocalSubjectAccessReview")))
-def test_every_review_is_invalid_or_a_question(spec: Document, kind: str) -> None:
-    """What passes validation can be asked, and says if a part of it was passed over."""
+def test_valid_review_can_be_decided(spec: Document, kind: str) -> None:
+    """It reports whether a selector was ignored."""
     document = {"metadata": {}, "spec": spec}
     if not access_review_errors(document, kind):
         asked = access_review_spec(ALICE, spec)

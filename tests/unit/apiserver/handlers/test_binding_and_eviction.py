@@ -1,4 +1,4 @@
-"""Bindings and evictions, decided without a server."""
+"""Rules for bindings and evictions, tested without a server."""
 
 from typing import Any
 
@@ -35,8 +35,8 @@ def pod(phase: str = "Running", *, ready: bool = True) -> dict[str, Any]:
 
 
 @given(STATUS)
-def test_budget_gives_what_it_has_and_no_more(status: dict[str, Any]) -> None:
-    """One disruption less and the pod on record; or a refusal, and the budget as it was."""
+def test_budget_allows_no_more_than_it_has(status: dict[str, Any]) -> None:
+    """An allowed disruption lowers the count and records the pod; a refusal leaves the budget unchanged."""
     before = budget(dict(status))
     allowed, is_seen = status.get("disruptionsAllowed", 0), status.get("observedGeneration", 0) >= 1
     if not is_seen or allowed == 0:
@@ -58,7 +58,7 @@ def test_budget_gives_what_it_has_and_no_more(status: dict[str, Any]) -> None:
     ("phase", "nothing"), [("Running", False), ("Pending", True), ("Failed", True), ("Succeeded", True)]
 )
 def test_pod_that_does_not_run_disrupts_nothing(phase: str, nothing: bool) -> None:
-    """Nor does one that is being deleted."""
+    """Neither does a pod that is being deleted."""
     assert needs_no_budget(pod(phase)) is nothing
     deleted = pod()
     deleted["metadata"]["deletionTimestamp"] = NOW
@@ -66,8 +66,8 @@ def test_pod_that_does_not_run_disrupts_nothing(phase: str, nothing: bool) -> No
 
 
 @given(STATUS, st.booleans(), st.sampled_from(["", "AlwaysAllow", "IfHealthyBudget"]))
-def test_unready_pod_is_protected_only_while_it_is_missed(status: dict[str, Any], ready: bool, policy: str) -> None:
-    """Unless the budget says that such pods may always go."""
+def test_unready_pod_is_protected_by_an_unhealthy_budget(status: dict[str, Any], ready: bool, policy: str) -> None:
+    """With policy AlwaysAllow, unready pods are never protected."""
     found = budget(status, **({"unhealthyPodEvictionPolicy": policy} if policy else {}))
     desired = status.get("desiredHealthy", 0)
     spare = status.get("currentHealthy", 0) >= desired > 0
@@ -75,7 +75,7 @@ def test_unready_pod_is_protected_only_while_it_is_missed(status: dict[str, Any]
 
 
 def test_budget_is_found_by_its_selector() -> None:
-    """None, one, or an error if there are more."""
+    """No budget, one budget, or an error if several match."""
     other = {**budget({}), "spec": {"selector": {"matchLabels": {"a": "c"}}}}
     broken = {**budget({}), "spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}}}
     assert budget_of(pod(), [other, broken, {"spec": {}}]) is None
@@ -94,7 +94,7 @@ def test_budget_is_found_by_its_selector() -> None:
     ],
 )
 def test_pod_that_must_not_be_bound_is_refused(change: dict[str, Any], message: str) -> None:
-    """In upstream's words."""
+    """The message is upstream's."""
     unfit = {key: {**value, **change.get(key, {})} for key, value in pod().items()}
     with pytest.raises(Conflict, match="Operation cannot be fulfilled on pods/binding") as refused:
         assign_node(unfit, {"metadata": {"name": "p"}, "target": {"name": "n"}}, NOW)
@@ -110,7 +110,7 @@ def test_pod_that_must_not_be_bound_is_refused(change: dict[str, Any], message: 
     st.sampled_from(["True", "False"]),
 )
 def test_condition_moves_its_time_only_with_its_status(conditions: list[dict[str, Any]], status: str) -> None:
-    """And keeps its place."""
+    """The condition keeps its place in the list."""
     old = [{**one, "lastTransitionTime": "then"} for one in conditions]
     new = with_condition(old, {"type": "X", "status": status}, NOW)
     assert [one["type"] for one in new][: len(old)] == [one["type"] for one in old]

@@ -1,4 +1,4 @@
-"""Creating and changing objects: names, conditions, dry runs, strictness, system fields."""
+"""Creating and updating objects: names, preconditions, dry runs, field validation, system fields."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
 
 async def test_created_object_gets_system_fields_and_loses_those_it_claims(asker: Asker) -> None:
-    """UID, creation and revision are the server's; deletion cannot be created."""
+    """The server sets UID, creation time and revision; an object cannot be created as deleted."""
     claimed = {"uid": "mine", "creationTimestamp": "2020-01-01T00:00:00Z", "deletionTimestamp": "2020-01-01T00:00:00Z"}
     made = await asker.ask("POST", MAPS, config_map("a", **claimed, selfLink="/x", namespace="default"))
     metadata = made["metadata"]
@@ -41,14 +41,14 @@ async def test_created_object_gets_system_fields_and_loses_those_it_claims(asker
     ids=["namespace", "revision", "no name", "path", "list", "binary", "type"],
 )
 async def test_bad_object_is_refused_and_nothing_stored(asker: Asker, body: Any, refusal: tuple[int, str]) -> None:
-    """The refusal says what is wrong in Kubernetes' words."""
+    """The message is upstream's."""
     code, message = await asker.refused("POST", MAPS, body)
     assert (code, message[: len(refusal[1])]) == refusal
     assert (await asker.ask("GET", MAPS))["items"] == []
 
 
-async def test_taken_name_is_told_apart_from_one_on_its_way_out(asker: Asker) -> None:
-    """An object with a finalizer that was deleted still has its name."""
+async def test_create_distinguishes_taken_names_from_terminating_objects(asker: Asker) -> None:
+    """A deleted object with a finalizer keeps its name."""
     await asker.ask("POST", MAPS, config_map("a", finalizers=["example.com/hold"]))
     assert await asker.refused("POST", MAPS, config_map("a")) == (409, 'configmaps "a" already exists')
     await asker.ask("DELETE", f"{MAPS}/a")
@@ -57,7 +57,7 @@ async def test_taken_name_is_told_apart_from_one_on_its_way_out(asker: Asker) ->
 
 
 async def test_generated_names_are_tried_until_one_is_free(asker: Asker) -> None:
-    """A collision costs another try, not the request; eight in a row give up."""
+    """A collision costs another try, not the request; the server gives up after eight in a row."""
     suffixes = iter(["bbbbb", "bbbbb", "ccccc", *["ccccc"] * 8])
     asker.api.server._scope.ids.suffix = lambda: next(suffixes)  # type: ignore[method-assign]
     body = {"metadata": {"generateName": f"{'x' * 60}-"}}
@@ -81,7 +81,7 @@ async def test_generated_names_are_tried_until_one_is_free(asker: Asker) -> None
     ids=["name", "no name", "namespace", "old revision", "no revision", "uid"],
 )
 async def test_replacement_must_be_of_the_same_object(asker: Asker, metadata: Any, refusal: tuple[int, str]) -> None:
-    """Name and namespace as in the path; UID and revision are conditions."""
+    """Name and namespace must match the path; UID and resourceVersion are preconditions."""
     await asker.ask("POST", MAPS, config_map("a"))
     code, message = await asker.refused("PUT", f"{MAPS}/a", {"metadata": metadata})
     assert (code, message[: len(refusal[1])]) == refusal
@@ -98,7 +98,7 @@ async def test_update_without_revision_is_refused_where_the_kind_says_so_and_may
 
 
 async def test_dry_run_does_everything_but_store(asker: Asker) -> None:
-    """Answers look real; nothing changes, and no revision is taken."""
+    """Answers look real, but nothing is stored and no revision is used."""
     stored = await asker.ask("POST", PODS, pod("b"))
     revision = asker.api.store.revision
     made = await asker.ask("POST", f"{PODS}?dryRun=All", pod("a"))
@@ -136,7 +136,7 @@ async def test_strictness_of_field_validation(asker: Asker) -> None:
 
 
 async def test_repeated_owner_references_are_dropped_with_a_warning(asker: Asker) -> None:
-    """As in every version since 1.20."""
+    """Upstream does so in every version since 1.20."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
     answer = await asker.answer("POST", MAPS, config_map("a", ownerReferences=[owner, owner]))
     assert answer.document["metadata"]["ownerReferences"] == [owner]
@@ -144,7 +144,7 @@ async def test_repeated_owner_references_are_dropped_with_a_warning(asker: Asker
 
 
 async def test_write_that_changes_nothing_takes_no_revision(asker: Asker) -> None:
-    """Neither update nor patch nor a second apply."""
+    """This holds for updates and for patches."""
     made = await asker.ask("POST", MAPS, config_map("a"))
     again = await asker.ask("PUT", f"{MAPS}/a", config_map("a"))
     patched = await asker.ask("PATCH", f"{MAPS}/a", [{"op": "test", "path": "/data/k", "value": "v"}], JSON_PATCH)
@@ -153,7 +153,7 @@ async def test_write_that_changes_nothing_takes_no_revision(asker: Asker) -> Non
 
 
 async def test_change_that_creates_needs_the_right_to_create(asker: Asker) -> None:
-    """Apply and PUT of what is not there ask once more; changes of what is there do not."""
+    """Apply and PUT of a missing object need the right to create; a change of an existing one does not."""
     asked: list[AuthorizationAttributes] = []
 
     def refuse(review: AuthorizationAttributes) -> AuthorizationDecision:
@@ -176,7 +176,6 @@ async def test_change_that_creates_needs_the_right_to_create(asker: Asker) -> No
     assert await strict.ask("PUT", f"{LEASES}/a", made) == made
 
 
-async def test_deprecated_kinds_warn_everybody(asker: Asker) -> None:
-    """On every verb."""
+async def test_deprecated_kind_gives_a_warning(asker: Asker) -> None:
     answer = await asker.answer("GET", "/api/v1/namespaces/default/endpoints")
     assert answer.warnings == ("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",)

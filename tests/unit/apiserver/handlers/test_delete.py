@@ -1,4 +1,4 @@
-"""Deleting objects: grace, finalizers, conditions, dependents, many at once."""
+"""Deleting objects: grace period, finalizers, preconditions, dependents, collections."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ HOLD = ["example.com/hold"]
 
 
 async def test_deletion_is_answered_with_a_status_or_the_object(asker: Asker) -> None:
-    """Depending on the kind; a Status names what was deleted."""
+    """The kind decides which; a Status names the deleted object."""
     made = await asker.ask("POST", MAPS, config_map("a"))
     status = await asker.ask("DELETE", f"{MAPS}/a")
     details = {"name": "a", "kind": "configmaps", "uid": made["metadata"]["uid"]}
@@ -26,7 +26,7 @@ async def test_deletion_is_answered_with_a_status_or_the_object(asker: Asker) ->
 
 
 async def test_grace_period_can_only_be_shortened(asker: Asker) -> None:
-    """A bound pod waits for its node; a longer period changes nothing, zero ends it."""
+    """A bound pod waits for its node; a longer period changes nothing, and zero removes the pod."""
     await asker.ask("POST", PODS, pod("a", nodeName="n", terminationGracePeriodSeconds=20))
     marked = await asker.ask("DELETE", f"{PODS}/a")
     assert marked["metadata"]["deletionGracePeriodSeconds"] == 20
@@ -40,7 +40,7 @@ async def test_grace_period_can_only_be_shortened(asker: Asker) -> None:
 
 
 async def test_object_waits_for_its_finalizers_and_takes_no_new_ones(asker: Asker) -> None:
-    """The update that removes the last one removes the object; its answer is the object."""
+    """The update that removes the last finalizer also removes the object, and returns it."""
     await asker.ask("POST", MAPS, config_map("a", finalizers=HOLD))
     marked = await asker.ask("DELETE", f"{MAPS}/a")
     assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
@@ -65,18 +65,18 @@ async def test_object_waits_for_its_finalizers_and_takes_no_new_ones(asker: Aske
         ("", {"orphanDependents": True}, ["orphan"], 200),
     ],
 )
-async def test_dependents_are_dealt_with_by_finalizers(
+async def test_propagation_policy_becomes_a_finalizer(
     asker: Asker, query: str, body: Any, finalizers: list[str], code: int
 ) -> None:
-    """The garbage collector is told what to do by a finalizer on the object."""
+    """The finalizer instructs the garbage collector."""
     await asker.ask("POST", MAPS, config_map("a"))
     answer = await asker.answer("DELETE", f"{MAPS}/a{query}", body)
     assert answer.code == code
     assert answer.document["metadata"]["finalizers"] == finalizers
 
 
-async def test_jobs_keep_their_pods_unless_told_otherwise(asker: Asker) -> None:
-    """With a warning; Background says that they go."""
+async def test_deleted_job_keeps_its_pods_by_default(asker: Asker) -> None:
+    """The answer warns about it; with policy Background it does not."""
     containers = [{"name": "c", "image": "x"}]
     job = {
         "metadata": {"name": "j"},
@@ -125,7 +125,7 @@ async def test_jobs_keep_their_pods_unless_told_otherwise(asker: Asker) -> None:
     ],
 )
 async def test_bad_options_are_refused(asker: Asker, query: str, body: Any, refusal: tuple[int, str]) -> None:
-    """The object stays."""
+    """The object is not deleted."""
     await asker.ask("POST", MAPS, config_map("a"))
     code, message = await asker.refused("DELETE", f"{MAPS}/a{query}", body)
     assert (code, message[: len(refusal[1])]) == refusal

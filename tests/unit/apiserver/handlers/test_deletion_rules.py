@@ -1,4 +1,4 @@
-"""What a deletion makes of an object, decided without a server."""
+"""Rules of deletion: marking, keeping or removing an object, tested without a server."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,7 +38,7 @@ def pod(finalizers: list[str], grace: int | None, started: int, node: str = "n")
 def test_deletion_of_a_pod_only_ever_moves_forward(
     options: DeleteOptions, finalizers: list[str], grace: int | None, started: int, node: str
 ) -> None:
-    """Grace shrinks, a finalizer of others stays, what is removed has none left, and the object is not changed in place."""
+    """The grace period shrinks, foreign finalizers stay, a removed pod has none, and nothing changes in place."""
     before = pod(finalizers, grace, started, node)
     done = decide_deletion(options, before, SERVED["pods"], NOW)
     assert before == pod(finalizers, grace, started, node)
@@ -61,7 +61,7 @@ def test_deletion_of_a_pod_only_ever_moves_forward(
 def test_shorter_grace_counts_from_the_first_deletion_but_never_ends_in_the_past(
     old: int, new: int, started: int
 ) -> None:
-    """Unless its time is over, when the shortest is left."""
+    """If the shorter time is already over, at most one second is left."""
     done = decide_deletion(DeleteOptions(grace_seconds=new), pod([], old, started), SERVED["pods"], NOW)
     metadata = done.document["metadata"]
     if new >= old:
@@ -77,7 +77,7 @@ def test_shorter_grace_counts_from_the_first_deletion_but_never_ends_in_the_past
 def test_kind_without_grace_goes_at_once_or_waits_for_finalizers_alone(
     options: DeleteOptions, finalizers: list[str]
 ) -> None:
-    """Marked with no grace; asking again changes nothing."""
+    """It is marked with a grace period of zero, and a second deletion changes nothing."""
     document = {**pod(finalizers, None, 0), "kind": "ConfigMap"}
     done = decide_deletion(options, document, SERVED["configmaps"], NOW)
     if done.action == "remove":
@@ -90,7 +90,7 @@ def test_kind_without_grace_goes_at_once_or_waits_for_finalizers_alone(
 
 @given(FINALIZERS, FINALIZERS, st.booleans(), st.integers(0, 5))
 def test_object_is_over_when_its_last_finalizer_goes(new: list[str], old: list[str], deleted: bool, grace: int) -> None:
-    """Only if it was deleted, and its grace is over."""
+    """This requires that it was deleted and that its grace period is zero."""
     before = pod(old, grace if deleted else None, 0)
     after = pod(new, grace if deleted else None, 0)
     assert has_nothing_left(after, before) == (deleted and not new and grace == 0)
@@ -98,7 +98,7 @@ def test_object_is_over_when_its_last_finalizer_goes(new: list[str], old: list[s
 
 @given(OPTIONS, FINALIZERS, st.lists(st.sampled_from(["kubernetes", "example.com/a"]), unique=True))
 def test_namespace_is_emptied_before_it_goes(options: DeleteOptions, finalizers: list[str], spec: list[str]) -> None:
-    """Marked first; then it stays as it is until nobody holds it in its spec."""
+    """It is marked first, and then kept until its spec has no finalizers."""
     metadata = {"name": "x", "uid": "u", "resourceVersion": "5", **({"finalizers": finalizers} if finalizers else {})}
     namespace = {"kind": "Namespace", "metadata": metadata, "spec": {"finalizers": spec} if spec else {}, "status": {}}
     marked = decide_namespace_deletion(options, namespace, SERVED["namespaces"], NOW)

@@ -1,4 +1,4 @@
-"""Reading: one object, lists, pages, selections, revisions."""
+"""Reading: one object, lists, pages, selectors, resource versions."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ def names(listed: Any) -> list[str]:
     return [item["metadata"]["name"] for item in listed["items"]]
 
 
-async def test_items_of_a_list_say_their_kind_only_through_it(asker: Asker) -> None:
-    """Built-in kinds; an object read alone says what it is."""
+async def test_list_items_have_no_kind_of_their_own(asker: Asker) -> None:
+    """This applies to built-in kinds; an object that is read alone has its kind."""
     await asker.ask("POST", MAPS, config_map("a"))
     listed = await asker.ask("GET", MAPS)
     assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
@@ -30,8 +30,8 @@ async def test_items_of_a_list_say_their_kind_only_through_it(asker: Asker) -> N
 
 
 @pytest.mark.parametrize("path", [MAPS, ALL_MAPS])
-async def test_pages_are_of_one_moment_whatever_happens_between(asker: Asker, path: str) -> None:
-    """Objects that come and go between two pages change nothing; the count of the rest is told."""
+async def test_pages_show_one_revision(asker: Asker, path: str) -> None:
+    """Objects created or deleted between two pages change nothing; the first page counts the remaining items."""
     await fill(asker)
     first = await asker.ask("GET", f"{path}?limit=2")
     assert (names(first), first["metadata"]["remainingItemCount"]) == (["a", "b"], 3)
@@ -44,8 +44,8 @@ async def test_pages_are_of_one_moment_whatever_happens_between(asker: Asker, pa
     assert set(rest["metadata"]) == {"resourceVersion"}
 
 
-async def test_selected_pages_say_nothing_of_the_rest_and_join_to_the_whole(asker: Asker) -> None:
-    """Upstream cannot know how many of the rest are selected."""
+async def test_pages_of_a_selection_have_no_remaining_count(asker: Asker) -> None:
+    """Upstream does not count how many of the remaining objects match; the pages together are complete."""
     await fill(asker)
     first = await asker.ask("GET", f"{MAPS}?limit=2&labelSelector=odd%3D0")
     assert names(first) == ["a", "c"]
@@ -54,8 +54,8 @@ async def test_selected_pages_say_nothing_of_the_rest_and_join_to_the_whole(aske
     assert names(await asker.ask("GET", f"{MAPS}?limit=2&labelSelector=odd%3D0&continue={token}")) == ["e"]
 
 
-async def test_page_that_comes_too_late_may_go_on_in_the_newest_state(asker: Asker) -> None:
-    """410 with a token in the Status, by which the list goes on, no longer of one moment."""
+async def test_expired_page_offers_a_token_for_the_newest_state(asker: Asker) -> None:
+    """The Status of the 410 has a token with which the list continues, but no longer at one revision."""
     await fill(asker)
     first = await asker.ask("GET", f"{MAPS}?limit=2")
     await asker.ask("DELETE", f"{MAPS}/d")
@@ -72,7 +72,7 @@ async def test_page_that_comes_too_late_may_go_on_in_the_newest_state(asker: Ask
 
 
 async def test_list_of_an_earlier_revision_shows_what_was(asker: Asker) -> None:
-    """Exactly at it, if asked so or if paged; otherwise any newer state will do."""
+    """A list with Exact or with a limit shows that revision; others may show a newer state."""
     await asker.ask("POST", MAPS, config_map("a"))
     then = (await asker.ask("GET", MAPS))["metadata"]["resourceVersion"]
     await asker.ask("POST", MAPS, config_map("b"))
@@ -106,14 +106,14 @@ async def test_list_of_an_earlier_revision_shows_what_was(asker: Asker) -> None:
         ("fieldSelector=a", (400, "invalid selector: 'a'; can't understand 'a'")),
     ],
 )
-async def test_list_that_makes_no_sense_is_refused(asker: Asker, query: str, refusal: tuple[int, str]) -> None:
-    """In the words of kube-apiserver."""
+async def test_invalid_list_options_are_refused(asker: Asker, query: str, refusal: tuple[int, str]) -> None:
+    """The message is upstream's."""
     code, message = await asker.refused("GET", f"{MAPS}?{query}")
     assert (code, message[: len(refusal[1])]) == refusal
 
 
 async def test_objects_are_selected_by_fields_of_their_kind(asker: Asker) -> None:
-    """The old name of a field still works; nodes ask for their pods this way."""
+    """The old name of a field still works; kubelets list their pods this way."""
     await asker.ask("POST", "/api/v1/namespaces/default/pods", pod("a", nodeName="n"))
     await asker.ask("POST", "/api/v1/namespaces/default/pods", pod("b"))
     for query in ("spec.nodeName%3Dn", "spec.host%3Dn", "metadata.name%3Da", "spec.nodeName%21%3D"):
@@ -124,7 +124,7 @@ async def test_objects_are_selected_by_fields_of_their_kind(asker: Asker) -> Non
 
 
 async def test_get_waits_for_no_revision(asker: Asker) -> None:
-    """One that the server has not reached is refused, any other is fine."""
+    """A revision that the server has not reached is refused, any other is accepted."""
     await asker.ask("POST", MAPS, config_map("a"))
     assert await asker.ask("GET", f"{MAPS}/a?resourceVersion=0&unknown=1")
     assert (await asker.refused("GET", f"{MAPS}/a?resourceVersion=999"))[0] == 504

@@ -1,4 +1,4 @@
-"""Large bodies are read beside the loop, with the same outcome as small ones."""
+"""Large bodies are decoded in a thread, with the same result as small ones."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ def config_map(size: int, **more: Any) -> dict[str, Any]:
 
 
 async def test_only_a_large_body_is_read_in_a_thread() -> None:
-    """The loop goes on meanwhile; errors come out as they are."""
+    """Errors of the thread are raised unchanged."""
     assert await decode_in_thread(call(LARGE_BYTES), threading.get_ident) == threading.get_ident()
     assert await decode_in_thread(call(LARGE_BYTES + 1), threading.get_ident) != threading.get_ident()
 
@@ -38,7 +38,7 @@ async def test_only_a_large_body_is_read_in_a_thread() -> None:
 
 
 async def test_others_are_served_while_a_large_body_is_read() -> None:
-    """Reading waits for something that only the loop can do."""
+    """The read waits for an event that only the event loop can set."""
     passed = threading.Event()
 
     def read() -> bool:
@@ -53,7 +53,7 @@ async def test_others_are_served_while_a_large_body_is_read() -> None:
 
 @pytest.mark.parametrize("size", [10, 2 * LARGE_BYTES], ids=["small", "large"])
 async def test_every_write_does_the_same_with_bodies_of_any_size(asker: Asker, size: int) -> None:
-    """Created, replaced, patched, applied and deleted; warnings and refusals as well."""
+    """It covers create, update, patch, apply and delete, with warnings and refusals."""
     made = await asker.answer("POST", MAPS, config_map(size, unknown=1))
     assert tuple(made.warnings) == ('unknown field "unknown"',)
     await asker.ask("PUT", f"{MAPS}/big", config_map(size, immutable=False))

@@ -1,4 +1,4 @@
-"""Accept headers to the forms of answers."""
+"""Content negotiation: Accept headers and the response formats they give."""
 
 import pytest
 from hypothesis import given, settings
@@ -55,15 +55,15 @@ KUBECTL_DISCOVERY = (
     ],
 )
 def test_object_form_is_the_first_that_both_sides_know(accept: str, form: ResponseFormat) -> None:
-    """Better quality first, then the more specific, then in order."""
+    """Higher quality goes first, then the more specific type, then the order."""
     assert object_form(accept) == form
 
 
 @pytest.mark.parametrize(
     "accept", ["text/html", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v9", "x"]
 )
-def test_object_form_refuses_what_nobody_can_give(accept: str) -> None:
-    """With upstream's words."""
+def test_object_form_refuses_formats_it_does_not_have(accept: str) -> None:
+    """The message is upstream's."""
     with pytest.raises(NotAcceptable) as caught:
         object_form(accept)
     assert caught.value.message == (
@@ -80,7 +80,7 @@ def test_object_form_of_a_watch_is_never_yaml() -> None:
 
 
 def test_discovery_form_is_aggregated_for_clients_that_prefer_it() -> None:
-    """kubectl does; others get the plain form."""
+    """kubectl prefers it; other clients get the plain form."""
     assert discovery_form(KUBECTL_DISCOVERY).kind == GROUP_DISCOVERY
     assert discovery_form("application/json") == PLAIN
     assert discovery_form("") == PLAIN
@@ -88,8 +88,8 @@ def test_discovery_form_is_aggregated_for_clients_that_prefer_it() -> None:
         discovery_form("text/html")
 
 
-def test_plain_form_passes_over_other_kinds_and_errors_have_a_form_always() -> None:
-    """A Status is never shown as a Table, and an error never hides behind another one."""
+def test_plain_form_ignores_other_kinds_and_errors_always_have_a_form() -> None:
+    """A Status is never shown as a Table, and an unusable Accept header does not hide an error."""
     assert plain_form(KUBECTL_GET) == PLAIN
     assert plain_form("") == PLAIN
     assert error_form("application/yaml") == ResponseFormat(yaml=True)
@@ -107,8 +107,8 @@ def test_plain_form_passes_over_other_kinds_and_errors_have_a_form_always() -> N
         ({"pretty": "maybe"}, "curl/8.0", False),
     ],
 )
-def test_wants_pretty_when_asked_or_when_a_person_looks(*, query: dict[str, str], agent: str, pretty: bool) -> None:
-    """The parameter decides before the agent."""
+def test_wants_pretty_by_parameter_or_user_agent(*, query: dict[str, str], agent: str, pretty: bool) -> None:
+    """The parameter takes precedence over the user agent."""
     assert wants_pretty(PLAIN, query, agent) is pretty
     assert wants_pretty(ResponseFormat(pretty=True), query, agent)
 
@@ -118,14 +118,13 @@ def test_wants_pretty_when_asked_or_when_a_person_looks(*, query: dict[str, str]
     [("", False), ("gzip", True), ("deflate, GZIP", True), ("gzip;q=0", False), ("gzip;q=0.5", True), ("br", False)],
 )
 def test_accepts_gzip_reads_the_header(*, header: str, accepted: bool) -> None:
-    """Alone, among others, refused."""
     assert accepts_gzip(header) is accepted
 
 
 @given(st.text(alphabet="aplicton/json*;=,q01. ", max_size=60))
 @settings(max_examples=100)
 def test_object_form_gives_a_form_or_not_acceptable(accept: str) -> None:
-    """Whatever the header says."""
+    """This holds for any header."""
     try:
         assert isinstance(object_form(accept), ResponseFormat)
     except NotAcceptable:

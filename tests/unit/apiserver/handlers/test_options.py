@@ -1,4 +1,4 @@
-"""Parameters of requests, and the tokens by which lists go on."""
+"""Query parameters of requests, and continue tokens of lists."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ from pykubelet.apiserver.handlers.options import (
 @pytest.mark.parametrize(
     ("value", "expected"), [(None, False), ("", True), ("x", True), ("False", False), ("0", False)]
 )
-def test_switch_is_on_unless_it_says_otherwise(value: str | None, expected: bool) -> None:
-    """As Go's conversion has it."""
+def test_switch_is_off_only_by_false_and_zero(value: str | None, expected: bool) -> None:
+    """Go's query conversion does the same."""
     assert is_true({} if value is None else {"x": value}, "x") is expected
 
 
@@ -48,7 +48,7 @@ def test_switch_is_on_unless_it_says_otherwise(value: str | None, expected: bool
     ],
 )
 def test_bad_write_options_are_invalid(query: dict[str, str], patch_type: str, message: str) -> None:
-    """Each rule in upstream's words."""
+    """Each rule has upstream's message."""
     with pytest.raises(Invalid) as refused:
         write_options(query, "PatchOptions", patch_type=patch_type)
     assert refused.value.message == f'PatchOptions.meta.k8s.io "" is invalid: {message}'
@@ -80,7 +80,7 @@ def test_bad_watch_options_are_invalid(query: dict[str, str], message: str) -> N
 
 @given(st.dictionaries(st.sampled_from(["limit", "timeoutSeconds", "watch", "resourceVersionMatch", "x"]), st.text()))
 def test_any_query_is_read_or_refused(query: dict[str, str]) -> None:
-    """Never anything but the API's own errors; a number is one of 64 bits."""
+    """Only errors of the API are raised, and numbers have 64 bits."""
     refusal: ApiError | None = None
     limit = 0
     try:
@@ -102,8 +102,8 @@ def test_integers_are_those_of_64_bits(number: int) -> None:
 
 
 @given(st.text(alphabet="abc-.", min_size=1, max_size=10), st.integers(1, 2**62) | st.just(NEWEST))
-def test_token_leads_back_to_its_place(name: str, revision: int) -> None:
-    """Whatever the name; only what could climb out of the collection is refused."""
+def test_continue_token_gives_its_position_back(name: str, revision: int) -> None:
+    """Any name works, except those that would leave the collection."""
     if name in (".", ".."):
         with pytest.raises(BadRequest):
             read_continue_token(continue_token(f"ns/{name}/x", revision))
@@ -113,7 +113,7 @@ def test_token_leads_back_to_its_place(name: str, revision: int) -> None:
 
 @given(st.text(max_size=30))
 def test_text_that_is_no_token_is_refused(text: str) -> None:
-    """With upstream's prefix."""
+    """The message has upstream's prefix."""
     with pytest.raises(BadRequest, match="invalid continue token: continue key is not valid"):
         read_continue_token(text)
 
@@ -129,7 +129,7 @@ def test_text_that_is_no_token_is_refused(text: str) -> None:
     ],
 )
 def test_token_with_other_content_is_refused(content: str, message: str) -> None:
-    """Each flaw has its words."""
+    """Each error has upstream's message."""
     with pytest.raises(BadRequest) as refused:
         read_continue_token(content)
     assert refused.value.message == f"invalid continue token: continue key is not valid: {message}"
@@ -137,7 +137,7 @@ def test_token_with_other_content_is_refused(content: str, message: str) -> None
 
 @given(st.text() | st.integers(-5, 2**65).map(str))
 def test_revisions_are_unsigned_numbers_of_64_bits(text: str) -> None:
-    """Anything else has Go's words."""
+    """Other texts give Go's message."""
     number = parse_revision(text)
     if number is None:
         assert revision_error(text).startswith("resourceVersion: Invalid value: ")
@@ -146,8 +146,8 @@ def test_revisions_are_unsigned_numbers_of_64_bits(text: str) -> None:
         assert 0 <= number < 2**64
 
 
-def test_everything_has_a_meaning_together() -> None:
-    """A list by all its parameters."""
+def test_list_options_are_read() -> None:
+    """The query sets all parameters together."""
     query: dict[str, Any] = {
         "limit": "5",
         "continue": "t",

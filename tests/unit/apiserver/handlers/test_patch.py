@@ -1,4 +1,4 @@
-"""Patches of every kind: what they do, and what is wrong with those that do nothing."""
+"""Patches of every type: their effect, and the errors of invalid ones."""
 
 from typing import Any
 
@@ -74,8 +74,8 @@ DECODING = "error decoding patch: "
         (APPLY, {"kind": "ConfigMap"}, (422, 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value')),
     ],
 )
-async def test_patch_that_cannot_be_is_refused(asker: Asker, kind: str, body: Any, refusal: tuple[int, str]) -> None:
-    """Code and words are those of kube-apiserver; the object stays as it was."""
+async def test_invalid_patch_is_refused(asker: Asker, kind: str, body: Any, refusal: tuple[int, str]) -> None:
+    """Code and message are upstream's; the object stays unchanged."""
     made = await asker.ask("POST", MAPS, config_map("a"))
     code, message = await asker.refused("PATCH", f"{MAPS}/a", body, kind)
     assert (code, message[: len(refusal[1])]) == refusal
@@ -92,14 +92,14 @@ async def test_patch_that_cannot_be_is_refused(asker: Asker, kind: str, body: An
     ],
 )
 async def test_patch_sets_a_field_and_leaves_the_rest(asker: Asker, kind: str, body: Any) -> None:
-    """All four kinds do the same here."""
+    """All four types have the same effect here."""
     await asker.ask("POST", MAPS, config_map("a"))
     query = "?fieldManager=me" if kind == APPLY else ""
     assert (await asker.ask("PATCH", f"{MAPS}/a{query}", body, kind))["data"] == {"k": "v", "new": "1"}
 
 
 async def test_patch_of_a_missing_object_is_not_found_but_apply_creates_it(asker: Asker) -> None:
-    """Apply needs a manager, and takes no UID for an object that is not there."""
+    """Apply needs a field manager, and refuses a UID for a missing object."""
     for kind, body in ((JSON_PATCH, []), (MERGE, {}), (STRATEGIC, {})):
         assert await asker.refused("PATCH", f"{MAPS}/a", body, kind) == (404, 'configmaps "a" not found')
     claimed = config_map("a", uid="u")
@@ -114,15 +114,14 @@ async def test_patch_of_a_missing_object_is_not_found_but_apply_creates_it(asker
 
 
 async def test_force_is_for_apply_only(asker: Asker) -> None:
-    """Any other patch that says force is told so."""
+    """Any other patch with force is refused."""
     await asker.ask("POST", MAPS, config_map("a"))
     code, message = await asker.refused("PATCH", f"{MAPS}/a?force=true", {}, MERGE)
     expected = 'PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch'
     assert (code, message) == (422, expected)
 
 
-async def test_oddities_of_a_json_patch_are_warned_of(asker: Asker) -> None:
-    """Unknown members of an operation, and keys that stand twice."""
+async def test_json_patch_warns_about_unknown_and_duplicate_members(asker: Asker) -> None:
     await asker.ask("POST", MAPS, config_map("a"))
     body = b'[{"op":"add","path":"/data/n","value":"1","foo":1,"op":"add"}]'
     answer = await asker.answer("PATCH", f"{MAPS}/a", body, JSON_PATCH)
@@ -154,13 +153,13 @@ async def test_oddities_of_a_json_patch_are_warned_of(asker: Asker) -> None:
     ],
     ids=["garbage", "empty", "list", "repeated"],
 )
-async def test_apply_of_no_object_is_refused_in_words_of_go(asker: Asker, body: bytes, refusal: str) -> None:
+async def test_apply_of_an_invalid_document_gives_gos_message(asker: Asker, body: bytes, refusal: str) -> None:
     """Go's reader counts lines in its own way."""
     query = "fieldManager=m&fieldValidation=Strict"
     assert await asker.refused("PATCH", f"{MAPS}/a?{query}", body, APPLY) == (400, refusal)
 
 
 async def test_strategic_patch_of_the_kind_changes_nothing(asker: Asker) -> None:
-    """Upstream patches an object of the kind, whatever the patch calls it."""
+    """Upstream patches a typed object, so kind and apiVersion in the patch have no effect."""
     made = await asker.ask("POST", MAPS, config_map("a"))
     assert await asker.ask("PATCH", f"{MAPS}/a", {"kind": "Pod", "apiVersion": "v2"}, STRATEGIC) == made

@@ -1,4 +1,4 @@
-"""Patches applied without a server: whatever a client sends leads to an object or to a refusal."""
+"""Patches applied without a server: any input gives an object or an error of the API."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ VALUES = st.recursive(
 @settings(max_examples=200)
 @given(VALUES, st.sampled_from([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH]))
 def test_any_patch_leads_to_an_object_of_the_kind_or_is_refused(content: Any, kind: str) -> None:
-    """The live object is never changed, and no other error comes out."""
+    """The live object is never changed, and no other error is raised."""
     before = json.dumps(LIVE)
     try:
         document, problems = read_patch(kind, json.dumps(content).encode(), MAP).applied_to(LIVE)
@@ -43,7 +43,7 @@ def test_any_patch_leads_to_an_object_of_the_kind_or_is_refused(content: Any, ki
 
 @given(st.dictionaries(st.sampled_from("abk"), st.none() | st.sampled_from("xy"), max_size=3))
 def test_all_three_kinds_of_patch_agree_on_plain_fields(changes: dict[str, str | None]) -> None:
-    """Setting and removing keys of a map."""
+    """The patches set and remove keys of a map."""
     operations = [
         {"op": "add", "path": f"/data/{key}", "value": value}
         if value is not None
@@ -73,10 +73,10 @@ def test_all_three_kinds_of_patch_agree_on_plain_fields(changes: dict[str, str |
         ({"status": {"startTime": 5}}, "json: cannot unmarshal number into Go value of type string"),
     ],
 )
-def test_strategic_patch_with_values_of_wrong_types_is_refused_in_words_of_the_converter(
+def test_strategic_patch_with_values_of_wrong_types_gives_the_converters_message(
     patch: dict[str, Any], complaint: str
 ) -> None:
-    """Unlike the others it never becomes text again."""
+    """Unlike other patches, its result is not encoded and decoded again."""
     with pytest.raises(Invalid) as refused:
         read_patch(STRATEGIC_PATCH, json.dumps(patch).encode(), POD).applied_to(LIVE_POD)
     assert refused.value.message.endswith(f": {complaint}")

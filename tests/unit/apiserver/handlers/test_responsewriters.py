@@ -1,4 +1,4 @@
-"""Answers and events in the form that was asked for."""
+"""Responses and watch events in the requested format."""
 
 import json
 from datetime import UTC, datetime
@@ -46,7 +46,7 @@ def view(form: ResponseFormat, *, pretty: bool = False) -> ResponseView:
 
 
 def test_answer_reply_passes_stored_text_through() -> None:
-    """The very bytes, not a copy."""
+    """The body is the stored bytes object, not a copy."""
     text = encode(OBJECT)
     assert encode_response(ApiResponse(body=text, code=201), view(PLAIN), now).body is text
 
@@ -61,13 +61,13 @@ def test_answer_reply_passes_stored_text_through() -> None:
         pytest.param(ResponseFormat(TABLE, "v1", yaml=True), False, b"kind: Table\n", id="table as yaml"),
     ],
 )
-def test_answer_reply_has_the_form_asked_for(*, form: ResponseFormat, pretty: bool, start: bytes) -> None:
-    """An object as people and programs want it."""
+def test_answer_reply_has_the_requested_form(*, form: ResponseFormat, pretty: bool, start: bytes) -> None:
+    """The cases are indented JSON, YAML, a table and partial metadata."""
     assert encode_response(ApiResponse(body=OBJECT), view(form, pretty=pretty), now).body.startswith(start)
 
 
 def test_answer_reply_keeps_lists_and_objects_apart() -> None:
-    """Metadata of a list is a list; of an object it is not."""
+    """Partial metadata of a list needs a list, and of an object an object."""
     reply = encode_response(ApiResponse(body=LIST), view(ResponseFormat(PARTIAL_LIST, "v1")), now)
     assert json.loads(reply.body)["items"][0]["kind"] == PARTIAL
     for form, body in ((ResponseFormat(PARTIAL_LIST, "v1"), OBJECT), (ResponseFormat(PARTIAL, "v1"), LIST)):
@@ -77,7 +77,7 @@ def test_answer_reply_keeps_lists_and_objects_apart() -> None:
 
 @pytest.mark.parametrize("kind", [TABLE, PARTIAL, PARTIAL_LIST])
 def test_answer_reply_leaves_a_status_alone(kind: str) -> None:
-    """It is nobody's row."""
+    """A Status is never converted."""
     reply = encode_response(ApiResponse(body=STATUS), view(ResponseFormat(kind, "v1")), now)
     assert json.loads(reply.body) == STATUS
 
@@ -87,7 +87,7 @@ def events_of(lines: bytes) -> list[Any]:
 
 
 def test_watch_lines_have_columns_in_the_first_table_only() -> None:
-    """And an error stays a Status."""
+    """An ERROR event keeps its Status."""
     lines = watch_lines(view(ResponseFormat(TABLE, "v1")), now)
     text = encode(OBJECT)
     batch = lines([SerializedEvent("ADDED", text), SerializedEvent("MODIFIED", text)])
@@ -101,7 +101,7 @@ def test_watch_lines_have_columns_in_the_first_table_only() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]), st.text()), max_size=5))
 @settings(max_examples=50)
 def test_plain_lines_are_one_line_for_each_event(changes: list[tuple[Any, str]]) -> None:
-    """Whatever is in the objects."""
+    """This holds for any content of the objects."""
     lines = plain_lines([SerializedEvent(kind, encode({"x": text})) for kind, text in changes])
     assert lines.count(b"\n") == len(changes)
     assert [json.loads(line) for line in lines.split(b"\n")[:-1]] == [
@@ -118,6 +118,6 @@ def test_plain_lines_are_one_line_for_each_event(changes: list[tuple[Any, str]])
         pytest.param(ResponseFormat(TABLE, "v1"), 10**3, False, id="small"),
     ],
 )
-def test_only_large_answers_in_another_form_take_long(form: ResponseFormat, size: int, *, long: bool) -> None:
-    """Those are made beside the loop."""
+def test_only_large_answers_in_another_form_are_slow_to_encode(form: ResponseFormat, size: int, *, long: bool) -> None:
+    """The server encodes slow ones in a thread."""
     assert is_slow_to_encode(ApiResponse(body=b"x" * size), view(form)) is long

@@ -22,7 +22,7 @@ def binding(node: str, **metadata: Any) -> dict[str, Any]:
 
 
 async def test_binding_puts_a_pod_on_a_node_once(asker: Asker) -> None:
-    """Annotations come along; a second binding is a conflict in upstream's words."""
+    """The binding's annotations are copied; a second binding is a conflict with upstream's message."""
     made = await asker.ask("POST", PODS, pod("a"))
     dry = await asker.ask("POST", f"{PODS}/a/binding?dryRun=All", binding("n"))
     assert dry == SUCCESS
@@ -51,7 +51,7 @@ async def test_binding_puts_a_pod_on_a_node_once(asker: Asker) -> None:
         ),
     ],
 )
-async def test_binding_that_makes_no_sense_is_refused(asker: Asker, body: Any, refusal: tuple[int, str]) -> None:
+async def test_invalid_binding_is_refused(asker: Asker, body: Any, refusal: tuple[int, str]) -> None:
     """The pod stays unbound."""
     await asker.ask("POST", PODS, pod("a"))
     code, message = await asker.refused("POST", f"{PODS}/a/binding", body)
@@ -68,8 +68,8 @@ async def test_old_collection_of_bindings_binds_too(asker: Asker) -> None:
     assert (await asker.refused("POST", "/api/v1/namespaces/default/bindings", missing))[0] == 404
 
 
-async def test_scale_is_one_form_for_replicas(asker: Asker) -> None:
-    """Read, replaced, patched, applied; the generation of the object moves."""
+async def test_scale_changes_the_replicas_of_its_object(asker: Asker) -> None:
+    """It can be read, replaced, patched and applied; each change increments the object's generation."""
     await asker.ask("POST", SETS, SET)
     scale = await asker.ask("GET", f"{SETS}/r/scale")
     assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 0, "selector": "a=b"})
@@ -86,7 +86,7 @@ async def test_scale_is_one_form_for_replicas(asker: Asker) -> None:
 
 
 async def test_scale_moves_the_ownership_of_replicas(asker: Asker) -> None:
-    """Who scales owns the replicas of the object from then on; who applies other replicas is told of them."""
+    """The manager that scales owns the object's replicas; an apply of other replicas conflicts with it."""
     await asker.ask("POST", f"{SETS}?fieldManager=maker", SET)
     await asker.ask("PATCH", f"{SETS}/r/scale?fieldManager=scaler", {"spec": {"replicas": 6}}, MERGE)
     entries = (await asker.ask("GET", f"{SETS}/r"))["metadata"]["managedFields"]
@@ -122,7 +122,7 @@ async def test_scale_moves_the_ownership_of_replicas(asker: Asker) -> None:
     ],
 )
 async def test_bad_scale_is_refused(asker: Asker, metadata: Any, replicas: int, refusal: tuple[int, str]) -> None:
-    """The object keeps its replicas."""
+    """The scale of a missing object is not found."""
     await asker.ask("POST", SETS, SET)
     body = {"metadata": metadata, "spec": {"replicas": replicas}}
     code, message = await asker.refused("PUT", f"{SETS}/r/scale", body)
@@ -144,7 +144,7 @@ async def running(asker: Asker, name: str) -> None:
 
 
 async def test_eviction_is_counted_by_the_budget_until_it_forbids(asker: Asker) -> None:
-    """429 with the numbers of the budget; the first pod is on its way out and says why."""
+    """The first pod is marked with the reason, and the second eviction gets 429."""
     await budget(asker, disruptionsAllowed=1, desiredHealthy=1, currentHealthy=2, expectedPods=2)
     for name in ("p", "q"):
         await running(asker, name)
@@ -160,8 +160,8 @@ async def test_eviction_is_counted_by_the_budget_until_it_forbids(asker: Asker) 
     assert (code, message) == (429, "Cannot evict pod as it would violate the pod's disruption budget.")
 
 
-async def test_eviction_asks_no_budget_for_a_pod_that_does_not_run(asker: Asker) -> None:
-    """A pending pod goes at once; the body may be of the older version and carry options."""
+async def test_eviction_of_a_pod_that_does_not_run_needs_no_budget(asker: Asker) -> None:
+    """A pending pod is removed at once; the body may have the older version and carry options."""
     await budget(asker, disruptionsAllowed=0)
     await asker.ask("POST", PODS, {**pod("p"), "metadata": {"name": "p", "labels": {"a": "b"}}})
     body = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}}
@@ -175,8 +175,8 @@ async def test_eviction_asks_no_budget_for_a_pod_that_does_not_run(asker: Asker)
     assert (await asker.refused("POST", f"{PODS}/q/eviction", body))[0] == 400
 
 
-async def test_ephemeral_containers_are_added_by_their_own_door(asker: Asker) -> None:
-    """Through the pod itself they are not; what else the patch says is put back."""
+async def test_ephemeral_containers_are_added_only_by_their_subresource(asker: Asker) -> None:
+    """A patch of the pod itself is refused; the subresource ignores other changes."""
     await asker.ask("POST", PODS, pod("a", nodeName="n"))
     added = {"spec": {"ephemeralContainers": [{"name": "e", "image": "x"}], "priority": 5}}
     assert (await asker.refused("PATCH", f"{PODS}/a", added, STRATEGIC))[0] == 422
@@ -188,7 +188,7 @@ async def test_ephemeral_containers_are_added_by_their_own_door(asker: Asker) ->
 
 
 async def test_event_is_one_object_in_both_groups(asker: Asker) -> None:
-    """Written in one form, read, selected, watched and deleted in the other."""
+    """It is written in one group, and read, selected, watched and deleted in the other."""
     old, new = "/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events"
     event = {"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}}
     await asker.ask("POST", old, {**event, "reason": "R", "message": "m", "type": "Normal", "count": 2})
@@ -202,8 +202,8 @@ async def test_event_is_one_object_in_both_groups(asker: Asker) -> None:
     assert (await asker.refused("GET", f"{old}/e"))[0] == 404
 
 
-async def test_what_has_no_handler_is_not_served(asker: Asker) -> None:
-    """Reviews are never stored, and a log is not an object."""
+async def test_resource_without_handler_is_not_served(asker: Asker) -> None:
+    """The error is 405: reviews are never stored, and a log is not an object."""
     review = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     assert (await asker.refused("POST", review, {"spec": {}}))[0] == 405
     assert (await asker.refused("GET", f"{PODS}/a/log"))[0] == 405

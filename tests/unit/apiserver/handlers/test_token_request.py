@@ -1,4 +1,4 @@
-"""Tokens on request: what may be asked for, and what comes back."""
+"""Token requests: what may be requested, and what is issued."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def bound(kind: str, name: str, uid: str = "", version: str = "v1") -> dict[str,
 
 
 async def test_plain_request_gets_a_token_for_an_hour(handler: TokenRequests) -> None:
-    """The answer says what became of each field."""
+    """The answer shows the defaults and the expiration."""
     answer = await handler(asked({}))
     document = answer.document
     assert answer.code == 201
@@ -77,7 +77,7 @@ async def test_plain_request_gets_a_token_for_an_hour(handler: TokenRequests) ->
 async def test_bound_token_names_its_object(
     handler: TokenRequests, reference: dict[str, Any], claims: dict[str, Any]
 ) -> None:
-    """A pod's token tells the node besides."""
+    """A pod's token also names the node."""
     answer = await handler(asked(reference))
     found = unverified_claims(answer.document["status"]["token"])
     assert found is not None
@@ -87,7 +87,7 @@ async def test_bound_token_names_its_object(
 
 
 async def test_token_of_the_access_volume_lives_a_year_and_warns(handler: TokenRequests) -> None:
-    """Its status tells the hour that was asked for."""
+    """Its status shows the requested hour."""
     answer = await handler(asked({"expirationSeconds": 3607} | bound("Pod", "p")))
     found = unverified_claims(answer.document["status"]["token"])
     assert found is not None
@@ -155,14 +155,13 @@ async def test_token_of_the_access_volume_lives_a_year_and_warns(handler: TokenR
 async def test_bad_request_is_refused_in_upstreams_words(
     handler: TokenRequests, call: ApiRequest, code: int, message: str
 ) -> None:
-    """Code and text."""
     with pytest.raises(ApiError) as caught:
         await handler(call)
     assert (caught.value.code, caught.value.message) == (code, message)
 
 
 async def test_node_gets_tokens_for_its_pods(handler: TokenRequests) -> None:
-    """With the uid of the pod, for an audience that the pod mounts."""
+    """The token is bound to the pod's UID, and the audience must be one that the pod mounts."""
     answer = await handler(asked(bound("Pod", "p", "p-uid"), user=NODE))
     assert answer.code == 201
     with pytest.raises(ApiError, match='audience "vault" not found in pod spec volume'):

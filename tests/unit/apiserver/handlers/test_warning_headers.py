@@ -1,4 +1,4 @@
-"""Warnings as headers."""
+"""Warnings as headers of a response."""
 
 import pytest
 from hypothesis import given, settings
@@ -33,21 +33,21 @@ _SHORT = [f"{index:050}" for index in range(200)]
     ],
 )
 def test_warning_headers_are_safe_and_bounded(warnings: list[str], values: list[str]) -> None:
-    """Texts of clients come back in them."""
+    """They contain texts that clients sent."""
     assert warning_headers(warnings) == tuple(("Warning", value) for value in values)
 
 
 @given(st.lists(st.text(max_size=300), max_size=40))
 @settings(max_examples=50)
 def test_warning_headers_never_break_a_line_or_grow_without_end(warnings: list[str]) -> None:
-    """For any texts."""
+    """This holds for any texts."""
     values = [value for _, value in warning_headers(warnings)]
     assert sum(map(len, values)) < 20_000
     assert all("\n" not in value and "\r" not in value and value.encode() for value in values)
 
 
-def test_refusal_comes_with_its_warnings_and_when_to_come_back() -> None:
-    """Warnings first."""
+def test_error_response_has_warnings_and_retry_after() -> None:
+    """The warnings come first."""
     error = TooManyRequests("later", retry_after_seconds=1.5)
     assert status_response(error, "", {}, "").headers == (("Retry-After", "2"),)
     error.warnings = ("a", "b")

@@ -1,4 +1,4 @@
-"""What senders are warned of: on which requests, and with which answers."""
+"""Warnings to clients: which requests give them, and which responses carry them."""
 
 from typing import Any
 
@@ -40,13 +40,13 @@ async def _refusal(asker: Asker, method: str, target: str, body: Any, content_ty
 
 @pytest.mark.parametrize("query", ["", "?dryRun=All"])
 async def test_creation_warns_also_when_it_is_a_dry_run(asker: Asker, query: str) -> None:
-    """After validation, of the object as it would be stored."""
+    """The warnings are about the object as it would be stored."""
     answer = await asker.answer("POST", f"{PODS}{query}", pod("web", **_ENV_TWICE))
     assert answer.warnings == (_HIDDEN.format(""),)
 
 
 async def test_apply_that_creates_warns_as_a_creation(asker: Asker) -> None:
-    """And one that changes as a change."""
+    """An apply that changes an object warns like an update."""
     target = f"{DEPLOYMENTS}/a.b?fieldManager=me"
     made = _deployment("a.b")
     made["spec"]["template"]["spec"] = {**pod("x")["spec"], "nodeSelector": {"beta.kubernetes.io/os": "linux"}}
@@ -60,7 +60,7 @@ async def test_apply_that_creates_warns_as_a_creation(asker: Asker) -> None:
 
 
 async def test_changes_warn_when_the_generation_moves(asker: Asker) -> None:
-    """By update, patch or scale; labels alone move nothing."""
+    """Updates, patches and scaling increment it; a change of labels does not."""
     said = (_HIDDEN.format("template.spec."),)
     await asker.answer("POST", DEPLOYMENTS, _deployment())
     updated = await asker.answer("PUT", f"{DEPLOYMENTS}/d", _deployment(minReadySeconds=1))
@@ -71,7 +71,7 @@ async def test_changes_warn_when_the_generation_moves(asker: Asker) -> None:
 
 
 async def test_status_warns_about_itself_alone(asker: Asker) -> None:
-    """The rest of the pod is not for its sender to change."""
+    """Its sender does not change the rest of the pod."""
     await asker.answer("POST", PODS, pod("web", **_ENV_TWICE))
     status = {"status": {"podIPs": [{"ip": "FD00::1"}], "podIP": "FD00::1"}}
     answer = await asker.answer("PATCH", f"{PODS}/web/status", status, MERGE)
@@ -80,8 +80,8 @@ async def test_status_warns_about_itself_alone(asker: Asker) -> None:
     )
 
 
-async def test_refusals_carry_what_was_found_until_then(asker: Asker) -> None:
-    """Unknown fields when an object is invalid; everything when its name is taken."""
+async def test_refusals_carry_the_warnings_found_so_far(asker: Asker) -> None:
+    """For an invalid object these are its unknown fields, for a taken name all warnings."""
     unknown = pod("web", **_ENV_TWICE, foo="x")
     invalid = await _refusal(asker, "POST", PODS, {**unknown, "metadata": {"name": "Web"}})
     assert (invalid.code, invalid.warnings) == (422, ('unknown field "spec.foo"',))
@@ -93,7 +93,7 @@ async def test_refusals_carry_what_was_found_until_then(asker: Asker) -> None:
 
 
 async def test_apparmor_annotation_warns_before_validation(asker: Asker) -> None:
-    """It comes with a refusal too."""
+    """A refusal carries the warning too."""
     key = "container.apparmor.security.beta.kubernetes.io/c"
     said = f'metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
     made = pod("web")
@@ -106,7 +106,7 @@ async def test_apparmor_annotation_warns_before_validation(asker: Asker) -> None
 
 
 async def test_deprecated_version_warns_on_every_request(asker: Asker) -> None:
-    """Reads, watches and refusals too; a list has the kind that the definition names."""
+    """Reads, watches and refusals have the warning too; a list has the kind that the definition names."""
     stated = definition(version(deprecated=True, deprecationWarning="old"))
     stated["spec"]["names"]["listKind"] = "Widgetry"
     for row in served_rows(with_accepted_names(stated, [], NOW)):
@@ -135,8 +135,8 @@ async def test_deprecated_version_warns_on_every_request(asker: Asker) -> None:
     assert deleted.warnings == ("old",)
 
 
-async def test_definition_warns_about_formats_nobody_checks(asker: Asker) -> None:
-    """In the order of the fields; known ones, and those of numbers, are fine."""
+async def test_definition_warns_about_unrecognized_formats(asker: Asker) -> None:
+    """Warnings follow the order of the fields; known formats, and formats of numbers, give none."""
     formats = {"a": "thing", "b": "date-time", "c": "k8s-short-name", "d": "other"}
     fields: dict[str, Any] = {name: {"type": "string", "format": format} for name, format in formats.items()}
     fields["e"] = {"type": "integer", "format": "odd"}

@@ -1,4 +1,4 @@
-"""Watches: where they start, what they tell, how they end."""
+"""Watches: where they start, what they send, how they end."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ def told(events: list[SerializedEvent]) -> list[tuple[str, Any]]:
 
 
 async def test_watch_without_a_revision_starts_with_what_is_there(asker: Asker) -> None:
-    """So does one from revision 0; with bookmarks the end of the start is marked."""
+    """So does a watch from revision 0; a bookmark marks the end of the initial events."""
     await asker.ask("POST", MAPS, config_map("a"))
     for query in ("", "&resourceVersion=0", "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"):
         assert told(await asker.watch(WATCH + query)) == [("ADDED", "a")]
@@ -29,7 +29,7 @@ async def test_watch_without_a_revision_starts_with_what_is_there(asker: Asker) 
 
 
 async def test_watch_of_one_object_sees_no_other(asker: Asker) -> None:
-    """By field selector, or by the old path."""
+    """The watch uses a field selector, or the old path."""
     start = asker.api.store.revision
     for name in ("a", "b"):
         await asker.ask("POST", MAPS, config_map(name))
@@ -40,8 +40,8 @@ async def test_watch_of_one_object_sees_no_other(asker: Asker) -> None:
     assert told(old) == [("ADDED", "a")]
 
 
-async def test_object_that_leaves_a_selection_is_shown_as_it_was_at_the_new_revision(asker: Asker) -> None:
-    """Its client knew it like that; the revision is where to go on."""
+async def test_object_that_leaves_a_selection_is_deleted_as_it_was_before(asker: Asker) -> None:
+    """The event has the new revision, from which the client can continue."""
     made = await asker.ask("POST", MAPS, config_map("a", labels={"x": "1"}))
     start = made["metadata"]["resourceVersion"]
     changed = await asker.ask("PATCH", f"{MAPS}/a", {"metadata": {"labels": {"x": "2"}}}, MERGE)
@@ -51,8 +51,8 @@ async def test_object_that_leaves_a_selection_is_shown_as_it_was_at_the_new_revi
     assert shown["resourceVersion"] == changed["metadata"]["resourceVersion"]
 
 
-async def test_watch_that_cannot_go_on_says_why(asker: Asker) -> None:
-    """An ERROR event with a Status: forgotten, or never reached."""
+async def test_watch_that_cannot_continue_sends_an_error_event(asker: Asker) -> None:
+    """The event has a Status: the revision is too old, or the server never reached it."""
     start = asker.api.store.revision
     for name in ("a", "b"):
         await asker.ask("POST", MAPS, config_map(name))
@@ -70,7 +70,7 @@ async def test_watch_that_cannot_go_on_says_why(asker: Asker) -> None:
 
 
 async def test_bookmarks_come_once_a_minute_and_before_the_end(asker: Asker) -> None:
-    """Each names a revision up to which nothing is missing."""
+    """A watch without allowWatchBookmarks gets none."""
     target = f"{MAPS}?watch=1&allowWatchBookmarks=1&timeoutSeconds=150&resourceVersion={asker.api.store.revision}"
     assert [event.type for event in await asker.watch(target, seconds=200)] == ["BOOKMARK"] * 3
     silent = target.replace("allowWatchBookmarks=1", "allowWatchBookmarks=false")
@@ -78,7 +78,7 @@ async def test_bookmarks_come_once_a_minute_and_before_the_end(asker: Asker) -> 
 
 
 async def test_all_watchers_of_a_change_share_one_text(asker: Asker) -> None:
-    """Whatever is made of a change is made once."""
+    """Each change is encoded once for all watchers."""
     target = f"{WATCH}&resourceVersion={asker.api.store.revision}"
     streams = [await asker.handle("GET", target) for _ in range(3)]
     await asker.ask("POST", MAPS, config_map("a"))
@@ -90,8 +90,8 @@ async def test_all_watchers_of_a_change_share_one_text(asker: Asker) -> None:
     assert texts[0] is texts[1] is texts[2]
 
 
-async def test_pod_that_goes_at_once_is_marked_first(asker: Asker) -> None:
-    """Watchers see the deletion before the removal, as upstream."""
+async def test_pod_without_grace_period_is_marked_before_its_removal(asker: Asker) -> None:
+    """Watchers see MODIFIED with the deletion mark before DELETED, as upstream."""
     start = asker.api.store.revision
     pods = "/api/v1/namespaces/default/pods"
     await asker.ask("POST", pods, pod("a"))

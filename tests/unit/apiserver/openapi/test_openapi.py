@@ -1,4 +1,4 @@
-"""OpenAPI: what kubectl's explain, apply and validation read."""
+"""OpenAPI documents for kubectl's explain, apply and validation."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ WIDGETS = Kind(
 
 
 def dangling(value: Any, prefix: str, known: Any) -> list[str]:
-    """References that lead nowhere."""
+    """The references to definitions that do not exist."""
     if isinstance(value, dict):
         reference = value.get("$ref")
         own = [reference] if isinstance(reference, str) and reference.removeprefix(prefix) not in known else []
@@ -39,7 +39,7 @@ def openapi() -> OpenApi:
 
 
 async def test_every_group_has_a_v3_document_without_dangling_references(openapi: OpenApi) -> None:
-    """The index leads to documents; each is whole in itself."""
+    """The index lists the documents; each contains all that it refers to."""
     index = decode_document((await openapi.v3()).text)
     assert {"api/v1", "apis/apps/v1", "apis/example.com/v1"} <= set(index["paths"])
     for path in index["paths"]:
@@ -66,7 +66,7 @@ async def test_v3_lets_kubectl_find_kinds_and_parameters(openapi: OpenApi) -> No
 
 
 async def test_v2_holds_everything_and_merge_keys(openapi: OpenApi) -> None:
-    """One document, references closed, merge keys of lists, nullable fields without a type."""
+    """It has no dangling references; lists have merge keys, and nullable fields have no type."""
     document = decode_document((await openapi.v2(protobuf=False)).text)
     assert dangling(document, "#/definitions/", document["definitions"]) == []
     containers = document["definitions"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
@@ -105,7 +105,7 @@ def fields_of(data: bytes) -> list[tuple[int, Any]]:
 
 
 async def test_protobuf_form_holds_the_same_definitions(openapi: OpenApi) -> None:
-    """Read back by hand: all definitions by name, a schema's type and merge key, all paths."""
+    """The test reads back the names of all definitions, all paths, and the merge key of a list."""
     published = await openapi.v2(protobuf=True)
     assert published.content_type == V2_PROTOBUF_SENT
     document = decode_document((await openapi.v2(protobuf=False)).text)
@@ -120,8 +120,8 @@ async def test_protobuf_form_holds_the_same_definitions(openapi: OpenApi) -> Non
     assert {1: b"x-kubernetes-patch-merge-key", 2: b'\x12\x06"name"'} in extensions
 
 
-async def test_documents_are_made_once_until_kinds_change() -> None:
-    """The same bytes are given until a custom kind comes; its address in the index changes with its schema."""
+async def test_documents_are_cached_until_kinds_change() -> None:
+    """The same bytes are served until a kind is added; a changed schema changes only its group's URL in the index."""
     kinds = ServedKinds(BUILT_IN_KINDS)
     openapi = OpenApi(kinds)
     first = await openapi.v3()

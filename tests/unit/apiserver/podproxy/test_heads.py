@@ -1,4 +1,4 @@
-"""Heads of answers that are passed on: which change the protocol, and how the others end."""
+"""Heads of proxied responses: which upgrade the protocol, and how the others end."""
 
 import pytest
 from hypothesis import given
@@ -22,22 +22,22 @@ _HEADERS = st.lists(st.tuples(_NAMES, st.text("a:1 ", max_size=5)), max_size=6)
         pytest.param(b"HTTP/1.1 2000 Sure\r\n\r\n", 0, None, False, id="no-code"),
     ],
 )
-def test_answer_says_its_code_and_how_long_it_is(head: bytes, code: int, length: int | None, *, chunked: bool) -> None:
-    """Only what stands there as a header counts."""
+def test_response_head_gives_code_and_length(head: bytes, code: int, length: int | None, *, chunked: bool) -> None:
+    """Only real headers count, not texts that resemble them."""
     assert (status_code(head), body_length(head), is_chunked(head)) == (code, length, chunked)
 
 
 @given(_HEADERS)
 def test_last_head_ends_the_connection_and_keeps_all_else(headers: list[tuple[str, str]]) -> None:
-    """What the other side says of its connection is not what we say of ours."""
+    """Connection headers of the other side are replaced by ours."""
     lines = [f"{name}: {value}" for name, value in headers]
     head = "\r\n".join(["HTTP/1.1 200 OK", *lines, "", ""]).encode()
     kept = [line for line in lines if not line.lower().startswith(("connection:", "keep-alive:"))]
     assert closing_head(head).decode().split("\r\n") == ["HTTP/1.1 200 OK", *kept, "Connection: close", "", ""]
 
 
-def test_upgrade_is_asked_for_by_two_headers_in_any_case() -> None:
-    """Header names have no case; one of the two alone asks for nothing."""
+def test_upgrade_needs_two_headers_in_any_case() -> None:
+    """Header names are case-insensitive; either header alone requests no upgrade."""
     both = [("Host", "x"), ("uPGRADE", "websocket"), ("connection", "keep-alive, Upgrade")]
     assert requested_upgrade(both) == "websocket"
     assert requested_upgrade(both[:2]) == ""

@@ -1,4 +1,4 @@
-"""Where proxied requests go on to, and what is refused."""
+"""Targets of proxied requests, and the requests that are refused."""
 
 from typing import Any
 from urllib.parse import unquote
@@ -39,8 +39,8 @@ def pod(*containers: str, node: str = "n1", ip: str = "192.0.2.8") -> dict[str, 
     }
 
 
-def test_log_of_the_only_container_is_asked_of_the_node() -> None:
-    """The container need not be named; options go on under the node's names."""
+def test_log_of_the_only_container_comes_from_the_node() -> None:
+    """The container need not be named; options that are off are left out."""
     query = [("follow", "true"), ("tailLines", "5"), ("timestamps", "false"), ("sinceTime", "2026-01-01T00:00:00Z")]
     assert log_target(pod(), NODE, query) == ProxyTarget(
         "192.0.2.7", 10255, "/containerLogs/ns/web/c?follow=true&tailLines=5&sinceTime=2026-01-01T00%3A00%3A00Z"
@@ -51,19 +51,19 @@ def test_log_of_the_only_container_is_asked_of_the_node() -> None:
     ("value", "is_on"), [("true", True), ("", True), ("yes", True), ("0", False), ("False", False), ("1", True)]
 )
 def test_switch_is_off_only_by_false_and_zero(value: str, *, is_on: bool) -> None:
-    """As upstream reads booleans of a query; the first of several counts."""
+    """Upstream reads query booleans this way; the first of several values counts."""
     target = log_target(pod(), NODE, [("follow", value), ("follow", "false" if is_on else "true")])
     assert target is not None
     assert target.path.endswith("?follow=true") is is_on
 
 
 def test_log_of_a_pod_without_node_is_empty() -> None:
-    """There is nobody to ask yet, which is no error."""
+    """There is no kubelet to read it from yet, which is no error."""
     assert log_target(pod(node=""), None, []) is None
 
 
 def test_streams_are_renamed_and_commands_kept_in_order() -> None:
-    """The node's parameters are input, output, error and tty."""
+    """The kubelet's parameters are input, output, error and tty."""
     query = [
         ("container", "b"),
         ("stdin", "true"),
@@ -77,8 +77,8 @@ def test_streams_are_renamed_and_commands_kept_in_order() -> None:
     assert stream_target(pod("a", "b"), NODE, "portforward", []).path == "/portForward/ns/web"
 
 
-def test_node_pod_and_service_paths_lead_on() -> None:
-    """A node's own port; a pod's named or first port; a service's endpoints."""
+def test_node_pod_and_service_proxies_have_their_targets() -> None:
+    """These are a node's kubelet port, a pod's given port or 80, and an endpoint of a service."""
     assert node_target(NODE, "n1", "/metrics", "a=b") == ProxyTarget("192.0.2.7", 10255, "/metrics?a=b")
     assert pod_target(pod(), "https:web:8443", "/", "") == ProxyTarget(
         "192.0.2.8", 8443, "/", scheme="https", is_node=False
@@ -153,8 +153,8 @@ def test_node_pod_and_service_paths_lead_on() -> None:
         ),
     ],
 )
-def test_what_leads_nowhere_is_refused(ask: Any, message: str) -> None:
-    """Each mistake has upstream's words."""
+def test_request_without_a_valid_target_is_refused(ask: Any, message: str) -> None:
+    """Each mistake has its own message."""
     with pytest.raises(ApiError) as refused:
         ask()
     assert refused.value.message == message
@@ -168,7 +168,7 @@ def test_unknown_node_is_not_found() -> None:
 
 @given(st.text(":ahtps/\x00", max_size=12))
 def test_any_name_splits_or_is_refused(text: str) -> None:
-    """Whatever is written before a port, there is a name or a BadRequest."""
+    """Any text gives a scheme and a name, or an error of the API."""
     try:
         scheme, name, _ = split_name(text, "pod")
     except ApiError:
@@ -178,8 +178,8 @@ def test_any_name_splits_or_is_refused(text: str) -> None:
 
 
 @given(st.text(max_size=20) | st.text("\r\n \t%?#/é", max_size=20))
-def test_proxied_path_stays_one_word_of_the_request_line_whatever_it_holds(text: str) -> None:
-    """A path with line ends in it must not become a second request to a node that trusts us."""
+def test_proxied_path_cannot_break_the_request_line(text: str) -> None:
+    """A path with line breaks must not become a second request to a node that trusts this server."""
     path = node_target(NODE, "n1", f"/{text.encode('utf-8', 'replace').decode()}", "").path
     assert path.isascii()
     assert not set(path) & set("\r\n \t?#")

@@ -1,4 +1,4 @@
-"""What a node says instead of a log becomes a Status in upstream's words."""
+"""Errors that a kubelet returns instead of a log become a Status in upstream's words."""
 
 from typing import Any
 
@@ -62,14 +62,14 @@ ABOUT = {"name": "web", "kind": "pods/log"}
 def test_refusal_of_a_node_becomes_a_status(
     code: int, text: str, reason: str | None, message: str, details: Any
 ) -> None:
-    """The node's words where upstream tells them, upstream's own where it does not."""
+    """The message is the node's where upstream passes it on, and upstream's own otherwise."""
     status = log_error(code, text, "web").to_status()
     assert (status.get("reason"), status["message"], status.get("details")) == (reason, message, details)
 
 
 @given(st.integers(0, 999), st.text(max_size=30))
 def test_every_code_is_a_log_or_a_failure(code: int, text: str) -> None:
-    """Whatever a node answers, the caller gets a log or a Status that says Failure with a code of its own kind."""
+    """Any answer of a node gives a log, or a Status of failure with an error code."""
     if is_log_error(code):
         status = log_error(code, text, "web").to_status()
         assert status["status"] == "Failure"

@@ -1,4 +1,4 @@
-"""Bodies of requests, read as Go reads them, with Go's words for what cannot be read."""
+"""Request bodies, decoded as Go decodes them, with Go's messages for what is invalid."""
 
 import json
 from typing import Any
@@ -87,14 +87,14 @@ JSON_VALUES = st.recursive(
     ],
 )
 def test_body_that_is_no_pod_is_refused_in_go_s_words(body: bytes, message: str) -> None:
-    """Which value, which field, which type."""
+    """The message names value, field and type."""
     with pytest.raises(BadRequest) as refused:
         read_object(body, "application/json", POD)
     assert refused.value.message[: len(message)] == message
 
 
 def test_kind_may_be_left_out_but_must_not_be_another() -> None:
-    """A custom resource must say what it is."""
+    """A custom resource must state its kind."""
     assert read_object(b"{}", "", POD).document == {"kind": "Pod", "apiVersion": "v1", "metadata": {}}
     assert read_object(b"null", "", MAP).document["kind"] == "ConfigMap"
     event = ExpectedKind("v1", "Event", "core.v1.Event")
@@ -123,7 +123,7 @@ def test_unknown_content_type_is_refused_with_those_that_are_known(kind: Expecte
 
 
 def test_yaml_is_read_as_well_as_json() -> None:
-    """With the same complaints, duplicates included."""
+    """It gives the same problems, duplicate fields included."""
     body = b"kind: Pod\nmetadata: {name: a, name: b}\nspec: {foo: 1}\n"
     decoded = read_object(body, "application/yaml; charset=utf-8", POD)
     assert decoded.document["metadata"] == {"name": "b"}
@@ -134,7 +134,7 @@ def test_yaml_is_read_as_well_as_json() -> None:
 
 
 def test_problems_are_warnings_errors_or_nothing() -> None:
-    """As the request wishes."""
+    """The fieldValidation of the request decides."""
     problems = ['unknown field "a"', 'unknown field "b"']
     assert warnings_of(problems, "Warn", POD) == tuple(problems)
     assert warnings_of(problems, "Ignore", POD) == warnings_of([], "Strict", POD) == ()
@@ -165,19 +165,19 @@ def test_problems_are_warnings_errors_or_nothing() -> None:
     ],
 )
 def test_syntax_errors_are_go_s(text: bytes, message: str) -> None:
-    """Word for word."""
+    """The messages are Go's, word for word."""
     assert syntax_error(text) == message
 
 
 @given(st.binary(max_size=20) | st.text(alphabet='{}[]",:0123456789.eE+-tfnrualsu\\ x', max_size=20).map(str.encode))
 def test_syntax_is_judged_as_by_any_json_reader(text: bytes) -> None:
-    """What Python reads, with Go's stricter idea of constants, has no error; and nothing else is without one."""
+    """A text has no error exactly if Python reads it, without Python's extra constants."""
 
     def refuse(name: str) -> Any:
         raise ValueError(name)
 
     try:
-        # Bytes that are no UTF-8 do not matter within strings.
+        # Invalid UTF-8 within strings does not matter.
         json.loads(text.decode("latin-1"), parse_constant=refuse)
         is_json = True
     except ValueError:
@@ -187,7 +187,7 @@ def test_syntax_is_judged_as_by_any_json_reader(text: bytes) -> None:
 
 @given(JSON_VALUES)
 def test_any_value_is_an_object_of_the_kind_or_refused(value: Any) -> None:
-    """Whatever a client sends; what is read is what JSON says."""
+    """Any JSON value gives one or the other."""
     body = json.dumps(value).encode()
     assert parse_json(body).duplicates == []
     for expected in (POD, WIDGET):
@@ -208,8 +208,8 @@ def test_repeated_keys_are_found_however_they_are_written(pairs: list[tuple[str,
     assert set(parsed.duplicates) == {key for key in keys if keys.count(key) > 1}
 
 
-def test_problems_are_told_in_the_order_of_the_text() -> None:
-    """Unknown and repeated fields together; what is within an unknown field, or repeats it, is not looked at."""
+def test_problems_are_reported_in_the_order_of_the_text() -> None:
+    """Unknown and duplicate fields are mixed; content and repetitions of an unknown field are not checked."""
     body = (
         b'{"metadata":{"name":"a","name":"b"},"spec":{"foo":{"x":1,"x":2},"foo":3,"containers":[{"name":"c","name":"d",'
         b'"Image":""}]},"kind":"Pod","kind":"Pod","bar":1}'
@@ -229,8 +229,8 @@ def test_problems_are_told_in_the_order_of_the_text() -> None:
     ]
 
 
-def test_very_many_unknown_and_repeated_fields_are_told_in_a_moment() -> None:
-    """One body must not hold up everybody, however it is made."""
+def test_very_many_unknown_and_repeated_fields_are_found_quickly() -> None:
+    """One body must not block the server for other requests."""
     fields = b",".join(b'"k%d":1' % number for number in range(30_000))
     body = b'{"kind":"Pod","apiVersion":"v1","z":1,"z":2,' + fields + b"}"
     assert len(read_object(body, "application/json", POD).problems) >= 100

@@ -1,4 +1,4 @@
-"""Objects in protobuf: what Go clients send is read as the JSON they could have sent."""
+"""Objects in protobuf, read as the JSON of the same objects."""
 
 from base64 import b64decode
 from datetime import UTC
@@ -91,7 +91,7 @@ def without_empty(value: Any) -> Any:
 
 
 def test_pod_is_read_field_by_field() -> None:
-    """Inlined messages, maps, lists, numbers, either-or values and times."""
+    """It has inlined messages, maps, lists, numbers, int-or-string values and times."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -125,7 +125,7 @@ def test_delete_options_are_read_whatever_group_they_name() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(KINDS))
 def test_any_object_reads_as_its_json(random: Any, definition: str) -> None:
-    """Whatever a document of a kind holds comes back; protobuf knows no empty lists, and nobody sends managed fields so."""
+    """Any document of a kind is read back; protobuf has no empty lists, and managed fields are not sent."""
     known = definitions()[definition]
     document = normal_form(without_managed_fields(any_document(random, definition)), definition)
     document |= {"apiVersion": known.api_version, "kind": known.kind}
@@ -135,7 +135,7 @@ def test_any_object_reads_as_its_json(random: Any, definition: str) -> None:
 
 @given(st.binary(max_size=80), st.booleans())
 def test_any_bytes_are_read_or_refused(body: bytes, magic: bool) -> None:
-    """Nothing but a ValueError comes of nonsense."""
+    """Invalid bytes raise only ValueError."""
     prefix = MAGIC + field(1, field(1, b"v1") + field(2, b"Pod")) if magic else b""
     try:
         read = read_protobuf(prefix + field(2, body))
@@ -153,7 +153,6 @@ def test_any_bytes_are_read_or_refused(body: bytes, magic: bool) -> None:
     ],
     ids=["json", "unknown-kind", "cut"],
 )
-def test_wrong_bodies_are_explained(body: bytes, complaint: str) -> None:
-    """Why it is none."""
+def test_invalid_body_gives_the_reason(body: bytes, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         read_protobuf(body)

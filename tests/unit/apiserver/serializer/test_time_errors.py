@@ -1,4 +1,4 @@
-"""What is wrong with a time, in Go's words; and nothing is wrong with those that we write."""
+"""Errors of invalid times, in Go's words; times that this server writes are valid."""
 
 from datetime import UTC, datetime
 
@@ -29,8 +29,8 @@ AS_MICRO = ' as "2006-01-02T15:04:05.000000Z07:00": cannot parse '
         ("2026-01-01T00:00:00Zx", ': extra text: "x"'),
     ],
 )
-def test_text_that_is_no_time_is_complained_of_where_it_ends_to_be_one(text: str, complaint: str) -> None:
-    """What is left to read, and what should have come."""
+def test_invalid_time_error_names_the_first_wrong_part(text: str, complaint: str) -> None:
+    """For a syntax error, the message has the remaining text and the expected layout."""
     assert time_error(text) == f'parsing time "{text}"{complaint}'
 
 
@@ -43,20 +43,19 @@ def test_text_that_is_no_time_is_complained_of_where_it_ends_to_be_one(text: str
         ("x", '"x" as "2006"'),
     ],
 )
-def test_micro_time_without_its_six_digits_is_complained_of(text: str, complaint: str) -> None:
-    """No more and no fewer."""
+def test_micro_time_needs_exactly_six_digits(text: str, complaint: str) -> None:
     assert time_error(text, micro=True) == f'parsing time "{text}"{AS_MICRO}{complaint}'
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_times_as_they_are_written_are_right(at: datetime) -> None:
-    """Both kinds, and a time with a fraction where none is needed."""
+def test_times_that_the_server_writes_are_valid(at: datetime) -> None:
+    """Both formats are valid, and a fraction is also valid where none is needed."""
     assert time_error(format_time(at)) is time_error(format_micro_time(at)) is None
     assert time_error(format_micro_time(at), micro=True) is None
 
 
 @given(st.text(alphabet="0123456789-:.,TZ+ x", max_size=30), st.booleans())
-def test_any_text_is_a_time_or_named_in_the_complaint(text: str, micro: bool) -> None:
-    """Nothing else comes out."""
+def test_any_text_is_a_time_or_gives_an_error(text: str, micro: bool) -> None:
+    """The error names the text."""
     complaint = time_error(text, micro=micro)
     assert complaint is None or complaint.startswith(f'parsing time "{text}"')

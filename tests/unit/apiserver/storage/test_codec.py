@@ -1,4 +1,4 @@
-"""Forms of objects: stored and served, events of both groups, items of lists, what watchers see, scales."""
+"""Forms of objects: stored and served objects, events of both groups, list items, watch events, scales."""
 
 import json
 from dataclasses import replace
@@ -54,7 +54,7 @@ def stored(name: str, labels: dict[str, str], revision: int) -> StoreEntry:
 
 @given(OLD_EVENTS)
 def test_event_survives_the_other_form(event: dict[str, Any]) -> None:
-    """There and back gives what was; both are stored in one collection, in the older form."""
+    """Conversion there and back changes nothing; both groups share one collection, in the older form."""
     old = to_core_v1({"kind": "Event", "apiVersion": "v1", **event})
     new = to_events_v1(old)
     assert to_core_v1(new) == old
@@ -67,7 +67,7 @@ def test_event_survives_the_other_form(event: dict[str, Any]) -> None:
 
 @given(st.dictionaries(TEXTS, TEXTS), TEXTS)
 def test_item_of_a_list_is_the_object_without_its_kind(data: dict[str, str], name: str) -> None:
-    """Whatever its texts are; a custom resource keeps its kind."""
+    """This holds for any texts; a custom resource keeps its kind."""
     document = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": data}
     text = encode(stored_form(MAPS, dict(reversed(document.items()))))
     assert json.loads(text) == document
@@ -82,7 +82,7 @@ def test_item_of_a_list_is_the_object_without_its_kind(data: dict[str, str], nam
 def test_watcher_sees_what_a_list_before_and_after_would_show(
     before: dict[str, str] | None, after: dict[str, str] | None, labels: str
 ) -> None:
-    """Entering is an addition, leaving a deletion, and what is on neither list is not seen."""
+    """Entering a selection gives ADDED, leaving it DELETED; an object in neither list gives no event."""
     if before is None and after is None:
         return
     chosen = object_selector(labels, "", MAPS)
@@ -106,7 +106,7 @@ def test_watcher_sees_what_a_list_before_and_after_would_show(
 
 
 def test_bookmark_is_an_empty_object_of_the_kind() -> None:
-    """As Go writes one."""
+    """Its fields are those that Go writes for an empty object."""
     pod = json.loads(bookmark_event(SERVED["pods"], 9, ends_initial_events=True).object)
     metadata = {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}
     expected = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"containers": None}, "status": {}}
@@ -114,8 +114,8 @@ def test_bookmark_is_an_empty_object_of_the_kind() -> None:
 
 
 @given(st.integers(-3, 5), st.sampled_from(["spec.replicas", "spec.deep.size", "n"]))
-def test_scale_says_what_it_was_told(replicas: int, path: str) -> None:
-    """Wherever an object keeps its replicas; the rest of it stays."""
+def test_scale_returns_the_replicas_that_were_set(replicas: int, path: str) -> None:
+    """This holds for any path of the replicas; other fields stay."""
     paths = ScalePaths(path, "status.replicas", "status.selector")
     metadata = {"name": "a", "namespace": "d", "uid": "u", "resourceVersion": "5", "labels": {"x": "y"}}
     document = {"kind": "X", "metadata": metadata, "spec": {"other": 1}, "status": {"replicas": 3, "selector": "a=b"}}
@@ -131,7 +131,7 @@ def test_scale_says_what_it_was_told(replicas: int, path: str) -> None:
 
 @given(st.lists(st.fixed_dictionaries({"uid": st.sampled_from("ab"), "name": st.sampled_from("xy")}), max_size=4))
 def test_owners_are_kept_once_in_order(owners: list[dict[str, str]]) -> None:
-    """Only exact repetitions go, and a warning names them."""
+    """Only exact duplicates are removed, with a warning."""
     document, warnings = without_repeated_owners({"metadata": {"ownerReferences": owners}})
     kept = document["metadata"]["ownerReferences"]
     assert kept == [owner for place, owner in enumerate(owners) if owner not in owners[:place]]
@@ -139,7 +139,7 @@ def test_owners_are_kept_once_in_order(owners: list[dict[str, str]]) -> None:
 
 
 def test_very_many_owner_references_are_compared_in_a_moment() -> None:
-    """Each with all others would hold up everybody for minutes; the order of their fields makes no difference."""
+    """Comparing each with all others would block the server for minutes; the order of fields makes no difference."""
     owners = [{"uid": f"u{number}", "name": "a"} for number in range(20_000)]
     document, warnings = without_repeated_owners(
         {"metadata": {"ownerReferences": [*owners, {"name": "a", "uid": "u7"}]}}
@@ -150,7 +150,7 @@ def test_very_many_owner_references_are_compared_in_a_moment() -> None:
 
 @given(st.dictionaries(st.sampled_from(["uid", "creationTimestamp", "deletionTimestamp", "labels", "selfLink"]), TEXTS))
 def test_system_fields_are_the_server_s(metadata: dict[str, str]) -> None:
-    """A new object has none of them; a changed one has those it had."""
+    """A new object has none of them; an updated one keeps those it had."""
     document = {"kind": "X", "metadata": metadata}
     assert set(without_system_fields(document)["metadata"]) <= {"labels"}
     old = {
@@ -164,14 +164,14 @@ def test_system_fields_are_the_server_s(metadata: dict[str, str]) -> None:
 
 @given(st.text(alphabet="ab./%", max_size=4))
 def test_name_must_be_able_to_stand_in_a_path(name: str) -> None:
-    """Whatever the kind says about names."""
+    """This holds whatever the kind's own rules for names are."""
     fits = name not in {".", ".."} and "/" not in name and "%" not in name
     assert (path_segment_errors(name) == []) == fits
     assert (creation_errors({"metadata": {"name": name}}) == []) == fits
 
 
-def test_unchanged_metadata_is_not_looked_at_again() -> None:
-    """What the server writes itself does not count as a change."""
+def test_unchanged_metadata_is_not_validated_again() -> None:
+    """Fields that the server writes itself do not count as a change."""
     old = {"metadata": {"name": "a", "namespace": "d", "uid": "u", "resourceVersion": "1", "labels": {"bad key": "x"}}}
     new = {"metadata": {**old["metadata"], "managedFields": [{"manager": "m"}], "generation": 2}}
     assert update_errors(new, old, namespaced=True) == []

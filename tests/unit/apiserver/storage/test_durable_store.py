@@ -1,4 +1,4 @@
-"""The durable store where it differs from any other: the disk, time and slow readers."""
+"""Properties of the durable store alone: disk, time and slow readers."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ async def store(tmp_path: Path) -> AsyncIterator[DurableStore]:
 
 
 async def test_state_and_history_outlast_a_restart(tmp_path: Path) -> None:
-    """Objects, revisions, lists of the past and watches go on where they were."""
+    """Objects, revisions, past lists and watches continue as before."""
     async with opened(tmp_path) as store:
         await put(store, A, 1)
         await put(store, B, 1)
@@ -53,7 +53,7 @@ async def test_state_and_history_outlast_a_restart(tmp_path: Path) -> None:
 
 
 async def test_collection_without_history_resumes_live_but_not_over_a_restart(tmp_path: Path) -> None:
-    """A watch is never told that nothing was missed when something may have been."""
+    """A watch that may have missed a change gets Expired."""
     async with opened(tmp_path) as store:
         for value in range(3):
             await put(store, LEASE, value)
@@ -68,7 +68,7 @@ async def test_collection_without_history_resumes_live_but_not_over_a_restart(tm
 
 
 async def test_revision_never_falls_back_even_if_its_rows_are_gone(tmp_path: Path) -> None:
-    """The newest change was a removal, long forgotten."""
+    """The newest change is a removal whose row was dropped."""
     async with opened(tmp_path) as store:
         await put(store, LEASE)
         await put(store, A)
@@ -83,7 +83,7 @@ async def test_revision_never_falls_back_even_if_its_rows_are_gone(tmp_path: Pat
 
 
 async def test_collection_that_gets_history_later_does_not_invent_any(tmp_path: Path) -> None:
-    """What was not kept then cannot be told now."""
+    """A watch from before the history begins gets Expired."""
     async with opened(tmp_path) as store:
         await put(store, LEASE, 1)
         await put(store, LEASE, 2)
@@ -101,7 +101,7 @@ async def test_collection_that_gets_history_later_does_not_invent_any(tmp_path: 
 
 
 async def test_history_that_was_forgotten_stays_so_over_a_restart(tmp_path: Path) -> None:
-    """Also if more is to be remembered from then on: what rows are left would tell half the story."""
+    """This holds even with a larger history limit after the restart: the remaining rows are incomplete."""
     async with opened(tmp_path, StoreSettings(history_changes=2)) as store:
         for value in range(4):
             await put(store, A, value)
@@ -114,7 +114,7 @@ async def test_history_that_was_forgotten_stays_so_over_a_restart(tmp_path: Path
 
 
 async def test_rows_to_drop_are_dropped_later_if_a_transaction_fails(tmp_path: Path) -> None:
-    """Their room is not lost."""
+    """The next transaction frees their space."""
     async with opened(tmp_path, replace(SMALL, history_changes=1)) as store:
         await put(store, B, BIG)
         for value in (BIG, 1, 2):
@@ -126,7 +126,7 @@ async def test_rows_to_drop_are_dropped_later_if_a_transaction_fails(tmp_path: P
 
 
 async def test_full_storage_refuses_writes_loses_nothing_and_recovers(tmp_path: Path) -> None:
-    """Everything decided on top of a refused write is refused; reads go on; later writes work."""
+    """Writes decided on top of a refused write are refused too; reads continue, and later writes succeed."""
     async with opened(tmp_path, SMALL) as store:
         await put(store, A, BIG)
         kept = await put(store, B, BIG)
@@ -138,7 +138,7 @@ async def test_full_storage_refuses_writes_loses_nothing_and_recovers(tmp_path: 
         assert store.revision == kept.revision
         assert [store.newest(key_of(name)) == store.get(key_of(name)) for name in "abcd"] == [True] * 4
         assert value_of(store.get(B)) == BIG
-        # Replacing needs room for history, too; after that is forgotten there is enough.
+        # Replacing needs space for history, too; once that is dropped there is enough.
         await remove(store, A)
         assert store.health_error() == ""
         await asyncio.sleep(600)
@@ -150,7 +150,7 @@ async def test_full_storage_refuses_writes_loses_nothing_and_recovers(tmp_path: 
 
 @contextmanager
 def held_up(store: DurableStore) -> Iterator[threading.Event]:
-    """Holds up what the writing thread is given from now on, until the event is set."""
+    """Blocks the writing thread until the event is set."""
     event = threading.Event()
     store._commits._thread.submit(event.wait)
     try:
@@ -160,13 +160,13 @@ def held_up(store: DurableStore) -> Iterator[threading.Event]:
 
 
 async def turns() -> None:
-    """Let everybody go as far as they get without the disk."""
+    """Let all tasks run until they wait for the disk."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
 async def test_write_queued_behind_a_failing_one_is_refused_with_it(tmp_path: Path) -> None:
-    """It was decided on a state that never came to be, though the disk would have taken it."""
+    """It was decided on a state that was never stored, though the disk had space for it."""
     async with opened(tmp_path, SMALL) as store:
         await put(store, A, BIG)
         await put(store, B, BIG)
@@ -182,7 +182,7 @@ async def test_write_queued_behind_a_failing_one_is_refused_with_it(tmp_path: Pa
 
 
 async def test_decision_sees_a_queued_write_when_an_earlier_one_of_its_key_is_stored(store: DurableStore) -> None:
-    """The newest state stays the newest through each commit."""
+    """A commit does not replace a newer state that is still queued."""
     await put(store, B)
     with held_up(store) as first_may_go:
         first = asyncio.ensure_future(put(store, A, 1))
@@ -198,7 +198,7 @@ async def test_decision_sees_a_queued_write_when_an_earlier_one_of_its_key_is_st
 
 
 async def test_answers_that_rest_on_a_refused_write_are_refused_with_it(tmp_path: Path) -> None:
-    """Unchanged or in conflict with what never was: try again."""
+    """They are a write without a change and a conflict, both with an object that was never stored."""
 
     def conflict(entry: StoreEntry | None) -> None:
         assert entry is not None
@@ -213,8 +213,8 @@ async def test_answers_that_rest_on_a_refused_write_are_refused_with_it(tmp_path
         assert [type(result) for result in results] == [ServiceUnavailable] * 3
 
 
-async def test_health_is_found_again_without_a_write(tmp_path: Path) -> None:
-    """Once the disk takes writes, the problem is over, whether anybody writes or not."""
+async def test_health_recovers_without_a_write(tmp_path: Path) -> None:
+    """The store itself notices that the disk takes writes again."""
     async with opened(tmp_path, SMALL) as store:
         await put(store, A, BIG)
         await put(store, B, BIG)
@@ -225,8 +225,8 @@ async def test_health_is_found_again_without_a_write(tmp_path: Path) -> None:
         assert store.health_error() == ""
 
 
-async def test_caller_who_gives_up_disturbs_nobody(store: DurableStore) -> None:
-    """The write was decided, so it is stored, and the others of its transaction are answered."""
+async def test_cancelled_caller_does_not_disturb_other_writes(store: DurableStore) -> None:
+    """Its write was decided, so it is stored, and the others of its transaction succeed."""
     writes = [asyncio.ensure_future(put(store, key_of(str(index)), index)) for index in range(5)]
     await asyncio.sleep(0)
     writes[2].cancel()
@@ -243,7 +243,7 @@ async def test_caller_who_gives_up_disturbs_nobody(store: DurableStore) -> None:
 
 
 async def test_closing_finishes_writes_and_ends_watches(tmp_path: Path) -> None:
-    """Nothing that was taken is lost, nothing is taken afterwards."""
+    """Accepted writes are stored, and later writes are refused."""
     async with opened(tmp_path) as store:
         watch = await store.watch("configmaps", 1).__aenter__()
         write = asyncio.ensure_future(put(store, A, 1))
@@ -256,8 +256,8 @@ async def test_closing_finishes_writes_and_ends_watches(tmp_path: Path) -> None:
         assert value_of(store.get(A)) == 1
 
 
-async def test_closing_that_is_cut_short_refuses_what_waits(tmp_path: Path) -> None:
-    """Nobody waits for ever."""
+async def test_cancelled_close_leaves_no_write_waiting(tmp_path: Path) -> None:
+    """Each waiting write is stored or refused."""
     context = opened(tmp_path)
     store = await context.__aenter__()
     writes = [asyncio.ensure_future(put(store, A, 1))]
@@ -270,7 +270,7 @@ async def test_closing_that_is_cut_short_refuses_what_waits(tmp_path: Path) -> N
 
 
 async def test_events_end_an_hour_after_their_last_write(tmp_path: Path) -> None:
-    """With a removal that watches see; a restart in between changes nothing."""
+    """Watches see the removal; a restart in between changes nothing."""
     old, young = key_of("old", collection="events"), key_of("young", collection="events")
     async with opened(tmp_path) as store:
         await put(store, old, 1)
@@ -292,14 +292,14 @@ async def test_events_end_an_hour_after_their_last_write(tmp_path: Path) -> None
 
 
 async def test_many_events_end_in_portions(store: DurableStore) -> None:
-    """More than go at once are gone soon all the same."""
+    """More events than one batch removes are still removed soon."""
     await asyncio.gather(*[put(store, key_of(f"e{index}", collection="events")) for index in range(1200)])
     await asyncio.sleep(3612)
     assert store.list("events").entries == ()
 
 
 async def test_event_written_again_just_when_it_ends_stays(store: DurableStore) -> None:
-    """A write under way counts."""
+    """A write in progress renews the event."""
     event = key_of("e", collection="events")
     await put(store, event, 1)
     await asyncio.sleep(3600)
@@ -312,7 +312,7 @@ async def test_event_written_again_just_when_it_ends_stays(store: DurableStore) 
 
 
 async def test_slow_reader_reads_on_in_history(store: DurableStore) -> None:
-    """It holds little, and misses nothing while history reaches back far enough."""
+    """Its buffer is small, and it misses nothing while history reaches back far enough."""
     count = max(HELD_CHANGES, READ_AT_ONCE) * 2 + 5
     seen: list[tuple[int, str, object]] = []
 
@@ -336,7 +336,7 @@ async def test_slow_reader_reads_on_in_history(store: DurableStore) -> None:
 
 
 async def test_reader_that_history_has_moved_past_is_expired(tmp_path: Path) -> None:
-    """It is told so, and nothing is left out silently; one that kept up goes on."""
+    """It gets an error instead of a gap; a watch that kept up continues."""
     async with (
         opened(tmp_path, StoreSettings(history_changes=HELD_CHANGES)) as store,
         store.watch("configmaps", 1) as slow,
@@ -352,7 +352,7 @@ async def test_reader_that_history_has_moved_past_is_expired(tmp_path: Path) -> 
 
 
 async def test_commit_wakes_each_watch_of_its_collection_once(store: DurableStore) -> None:
-    """However many changes it brings; watches of other collections sleep on."""
+    """It wakes once for any number of changes; watches of other collections keep waiting."""
     batches: list[int] = []
 
     async def follow(collection: str) -> None:
@@ -371,7 +371,7 @@ async def test_commit_wakes_each_watch_of_its_collection_once(store: DurableStor
 
 
 async def test_backup_opens_as_a_store(store: DurableStore, tmp_path: Path) -> None:
-    """With all that was written before it."""
+    """It has everything that was written before it."""
     await put(store, A, 1)
     await store.backup(tmp_path / "copy.db")
     await put(store, A, 2)

@@ -30,7 +30,7 @@ async def opened(folder: Path, key_file: Path | None) -> AsyncIterator[DurableSt
 
 
 @given(st.binary())
-def test_encrypted_value_opens_to_what_it_was_and_shows_nothing(text: bytes) -> None:
+def test_encrypted_value_decrypts_to_the_original_and_hides_it(text: bytes) -> None:
     """Only chosen collections are encrypted."""
     encryption = EncryptionTransformer([ONE], SECRETS)
     encrypted = encryption.encrypt(SECRET, text)
@@ -42,7 +42,7 @@ def test_encrypted_value_opens_to_what_it_was_and_shows_nothing(text: bytes) -> 
 
 
 def test_encrypted_value_of_one_object_is_no_value_of_another() -> None:
-    """Neither is one that was changed."""
+    """A changed value does not decrypt either."""
     encryption = EncryptionTransformer([ONE], SECRETS)
     encrypted = encryption.encrypt(SECRET, b"{}")
     changed = [encrypted[:-1] + bytes([encrypted[-1] ^ 1]), encrypted[:21], encrypted[:12]]
@@ -51,8 +51,8 @@ def test_encrypted_value_of_one_object_is_no_value_of_another() -> None:
             encryption.decrypt(key, value)
 
 
-def test_new_key_in_front_seals_and_old_keys_still_open() -> None:
-    """Keys are rotated by adding a line."""
+def test_first_key_encrypts_and_all_keys_decrypt() -> None:
+    """Keys are rotated by adding a line in front."""
     old = EncryptionTransformer([ONE], SECRETS).encrypt(SECRET, b"{}")
     both = EncryptionTransformer([TWO, ONE], SECRETS)
     assert both.decrypt(SECRET, old) == b"{}"
@@ -64,7 +64,7 @@ def test_new_key_in_front_seals_and_old_keys_still_open() -> None:
 
 
 def test_key_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
-    """And is never overwritten."""
+    """An existing key file is never overwritten."""
     path = tmp_path / "keys" / "key"
     assert read_keys(path) == []
     key = make_key(path)
@@ -83,8 +83,8 @@ def test_key_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
         pytest.param(b"MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=\n", 0o640, "can be read by others", id="open"),
     ],
 )
-def test_key_file_that_is_not_fit_is_refused(tmp_path: Path, content: bytes, mode: int, problem: str) -> None:
-    """With the file's name and what is wrong."""
+def test_invalid_key_file_is_refused(tmp_path: Path, content: bytes, mode: int, problem: str) -> None:
+    """The error names the file and the problem."""
     path = tmp_path / "key"
     path.write_bytes(content)
     path.chmod(mode)
@@ -93,7 +93,7 @@ def test_key_file_that_is_not_fit_is_refused(tmp_path: Path, content: bytes, mod
 
 
 async def test_values_of_other_collections_are_written_plain_though_a_key_is_given(tmp_path: Path) -> None:
-    """Only the chosen collections are encrypted, whatever the text of a value is."""
+    """The file has the map as JSON and the secret encrypted."""
     async with opened(tmp_path, tmp_path / "key") as store:
         await put(store, MAP, "plain-value")
         await put(store, SECRET, "secret-value")
@@ -111,7 +111,7 @@ def stored_values(path: Path) -> dict[str, bytes]:
 
 
 async def test_secrets_are_not_in_the_file_once_sealing_is_on(tmp_path: Path) -> None:
-    """What was plain stays readable, and is encrypted by its next write."""
+    """A value that was written before stays in plain text and readable."""
     key_file = tmp_path / "key"
     plain = key_of("plain", collection="secrets")
     async with opened(tmp_path, None) as store:
@@ -128,7 +128,7 @@ async def test_secrets_are_not_in_the_file_once_sealing_is_on(tmp_path: Path) ->
 
 @pytest.mark.parametrize("other", [pytest.param(TWO, id="another"), pytest.param(None, id="none")])
 async def test_store_is_not_opened_without_the_key_it_was_encrypted_with(tmp_path: Path, other: bytes | None) -> None:
-    """No new key is made in the place of a missing one, and with the right one all is there."""
+    """No new key replaces a missing one; with the right key the values are readable."""
     key_file = tmp_path / "key"
     async with opened(tmp_path, key_file) as store:
         await put(store, SECRET, 1)

@@ -1,4 +1,4 @@
-"""The store's file: who may read it, what is refused, how it stays small."""
+"""The store's file: its mode, commits, the files that are refused, and how it stays small."""
 
 import sqlite3
 import stat
@@ -33,7 +33,7 @@ def revisions_of(file: StoreFile) -> list[int]:
 
 
 def test_file_and_folder_are_for_their_owner_only(path: Path, file: StoreFile) -> None:
-    """Secrets are in it; the log beside it is as private."""
+    """The file contains secrets; its write-ahead log has the same mode."""
     file.commit(Commit(rows=rows(2)))
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.parent.iterdir()} == {
@@ -43,7 +43,7 @@ def test_file_and_folder_are_for_their_owner_only(path: Path, file: StoreFile) -
 
 
 def test_file_that_others_may_read_is_made_private(path: Path) -> None:
-    """A copy that was put there by hand, say."""
+    """For example, a copy that was put there by hand."""
     StoreFile(path).close()
     path.chmod(0o644)
     StoreFile(path).close()
@@ -52,7 +52,7 @@ def test_file_that_others_may_read_is_made_private(path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 64, 65, 300])
 def test_commit_adds_rows_and_drops_others(file: StoreFile, count: int) -> None:
-    """However many, in one transaction; a row that comes and goes in it is never there."""
+    """One transaction takes any number of rows; a row that it both adds and drops is not stored."""
     file.commit(Commit(rows=rows(*range(2, 2 + count))))
     file.commit(Commit(rows=rows(1000, 1001), dropped=frozenset({2, 1000}), compacted=7, revision=1001))
     assert revisions_of(file) == [*range(3, 2 + count), 1001]
@@ -60,7 +60,7 @@ def test_commit_adds_rows_and_drops_others(file: StoreFile, count: int) -> None:
 
 
 def test_failed_commit_leaves_nothing_and_the_next_one_works(file: StoreFile) -> None:
-    """Whatever part of it went well."""
+    """This holds even if a part of the commit succeeded."""
     file.commit(Commit(rows=rows(2)))
     for broken in (Commit(rows=rows(3, 2)), Commit(rows=rows(3, 2), dropped=frozenset({9}), revision=9)):
         with pytest.raises(CommitFailed, match="storage cannot be written"):
@@ -72,7 +72,7 @@ def test_failed_commit_leaves_nothing_and_the_next_one_works(file: StoreFile) ->
 
 
 def test_full_file_refuses_and_takes_writes_again_when_rows_are_dropped(path: Path) -> None:
-    """Room made by a transaction is there for its own rows."""
+    """Space that a transaction frees is available to its own rows."""
     with closing(StoreFile(path, max_bytes=200_000)) as file:
         file.commit(Commit(rows=rows(2, 3, size=70_000)))
         with pytest.raises(CommitFailed, match="storage is full"):
@@ -83,7 +83,7 @@ def test_full_file_refuses_and_takes_writes_again_when_rows_are_dropped(path: Pa
 
 
 def test_unused_space_goes_back_to_the_disk(path: Path, file: StoreFile) -> None:
-    """In slices; a little is kept for what comes next."""
+    """This happens in slices; a little space is kept for later writes."""
     file.commit(Commit(rows=rows(*range(2, 102), size=200_000)))
     while file.tidy():
         pass
@@ -98,14 +98,14 @@ def test_unused_space_goes_back_to_the_disk(path: Path, file: StoreFile) -> None
 
 
 def test_file_that_is_open_is_refused(path: Path, file: StoreFile) -> None:
-    """One process at a time."""
+    """Only one process may use it."""
     with pytest.raises(StoreUnusable, match=r"state\.db is in use by another process: stop that one"):
         StoreFile(path)
     assert revisions_of(file) == []
 
 
 def test_damaged_file_is_refused_with_what_to_do(path: Path) -> None:
-    """Before anything of it is served."""
+    """Opening fails before any data is served."""
     with closing(StoreFile(path)) as file:
         file.commit(Commit(rows=rows(*range(2, 200), size=3000)))
     with path.open("r+b") as data:
@@ -117,7 +117,7 @@ def test_damaged_file_is_refused_with_what_to_do(path: Path) -> None:
 
 @pytest.mark.parametrize("text", [b"this is a text file, not a database\n" * 100, b"\0" * 5000], ids=["text", "zeros"])
 def test_file_that_is_no_database_is_refused(path: Path, text: bytes) -> None:
-    """And left as it is."""
+    """The file is left unchanged."""
     path.parent.mkdir()
     path.write_bytes(text)
     with pytest.raises(StoreUnusable, match="is damaged"):
@@ -133,7 +133,7 @@ def test_file_that_is_no_database_is_refused(path: Path, text: bytes) -> None:
     ],
 )
 def test_file_of_another_program_or_version_is_refused(path: Path, statement: str, problem: str) -> None:
-    """Nobody's data is overwritten."""
+    """Data of other programs is not overwritten."""
     StoreFile(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement)
@@ -142,7 +142,7 @@ def test_file_of_another_program_or_version_is_refused(path: Path, statement: st
 
 
 def test_database_with_foreign_tables_is_refused(path: Path) -> None:
-    """Also if it carries no mark at all."""
+    """This holds even if it has no application id."""
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (x)")
@@ -151,7 +151,7 @@ def test_database_with_foreign_tables_is_refused(path: Path) -> None:
 
 
 def test_place_that_cannot_hold_a_file_is_refused(tmp_path: Path) -> None:
-    """With the system's word for it."""
+    """The error has the system's message."""
     (tmp_path / "taken").write_text("")
     with pytest.raises(StoreUnusable, match=r"cannot be opened: (Not a directory|File exists)"):
         StoreFile(tmp_path / "taken" / "state.db")
@@ -160,7 +160,7 @@ def test_place_that_cannot_hold_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_backup_is_a_store_of_its_own(path: Path, file: StoreFile, tmp_path: Path) -> None:
-    """As private as the original, and never over an existing file."""
+    """It has the mode of the original, and never replaces an existing file."""
     file.commit(Commit(rows=rows(2, 3)))
     copy = tmp_path / "copy.db"
     file.backup(copy)

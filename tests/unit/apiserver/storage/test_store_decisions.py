@@ -1,4 +1,4 @@
-"""The pure parts of the store: state, history, lifetimes, what a write changes, what a file restores."""
+"""Pure parts of the store: state, history, lifetimes, the effect of a write, restoring from a file."""
 
 import pytest
 from hypothesis import given
@@ -40,7 +40,7 @@ def history_of(pasts: list[PastChange], settings: StoreSettings | None = None) -
 
 @given(STEPS, st.integers(0, 40))
 def test_state_lists_in_etcd_order_whatever_happened(steps: list[tuple[StoreKey, int | None]], looked_at: int) -> None:
-    """A list equals sorting all entries by the bytes of namespace/name, whenever it was first asked for."""
+    """A list equals sorting all entries by the bytes of namespace/name, whenever it was first requested."""
     state, model = NewestEntries(), dict[StoreKey, StoreEntry]()
     for step, (key, value) in enumerate(steps):
         if step == looked_at:
@@ -61,7 +61,7 @@ def test_state_lists_in_etcd_order_whatever_happened(steps: list[tuple[StoreKey,
 
 @given(STEPS, st.integers(0, 40))
 def test_history_undoes_to_any_revision(steps: list[tuple[StoreKey, int | None]], to: int) -> None:
-    """What is undone, laid over the present, is the past."""
+    """Undoing later changes in the present state gives the past state."""
     state, history = NewestEntries(), History(StoreSettings(), forgotten=0)
     then: tuple[StoreEntry, ...] = ()
     for revision, (key, value) in enumerate(steps, 1):
@@ -86,7 +86,7 @@ def test_history_undoes_to_any_revision(steps: list[tuple[StoreKey, int | None]]
     ],
 )
 def test_history_forgets_the_oldest_beyond_each_bound(settings: StoreSettings, kept: int) -> None:
-    """And answers exactly what it still knows."""
+    """It still returns exactly the changes that it keeps."""
     entries = [entry_of(A, revision, 100) for revision in range(11)]
     pasts = [
         PastChange(revision, entries[revision - 1], entries[revision], float(revision)) for revision in range(1, 11)
@@ -103,7 +103,7 @@ def test_history_forgets_the_oldest_beyond_each_bound(settings: StoreSettings, k
 
 
 def test_history_of_a_quiet_collection_outlasts_a_busy_one() -> None:
-    """What others do makes nobody list again."""
+    """Changes of other collections do not force a relist."""
     pods = [
         PastChange(revision, None, entry_of(key_of("p", collection="pods"), revision), 0.0) for revision in range(2, 9)
     ]
@@ -116,7 +116,7 @@ def test_history_of_a_quiet_collection_outlasts_a_busy_one() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abc"), st.booleans()), max_size=30), st.integers(0, 200))
 def test_expiry_names_what_was_not_written_for_its_lifetime(steps: list[tuple[int, str, bool]], later: int) -> None:
-    """A write starts life anew, a removal ends it; other collections live for ever."""
+    """A write restarts the lifetime, a removal ends it; other collections never expire."""
     expiry, written, now = Expiry({"events": 50.0}), dict[str, int](), 0
     for pause, name, is_written in steps:
         now += pause
@@ -146,7 +146,7 @@ def test_write_changes_something_unless_the_documents_are_equal(old: object, new
     before = next_entry(A, None, {"metadata": {}, "spec": old}, at)
     assert before is not None
     after = next_entry(A, before, {"spec": new, "metadata": {"resourceVersion": "x"}}, later)
-    # Sorted text tells 1 from true and 1.0, as JSON does and Python does not.
+    # Sorted text distinguishes 1 from true and 1.0, as JSON does and Python does not.
     assert (after is None) == (sorted_text(old) == sorted_text(new))
     if after is not None:
         assert after.document == {"spec": new, "metadata": {"resourceVersion": str(later)}}
@@ -168,7 +168,7 @@ def restored_from(
 
 
 def test_restored_memory_knows_history_after_what_was_compacted() -> None:
-    """Rows of older changes are left over, and the revision never falls back."""
+    """Rows of older changes are leftovers, and the revision never decreases."""
     text = [encode(document_of(A, value)) for value in range(4)]
     rows = [
         StoreRow(2, 900, *A, text[0]),
@@ -187,7 +187,7 @@ def test_restored_memory_knows_history_after_what_was_compacted() -> None:
 
 
 def test_restored_collection_without_history_can_only_go_on_from_now() -> None:
-    """What happened to it before the start cannot be told."""
+    """Its changes from before the start are unknown."""
     lease = key_of("node", collection="leases")
     rows = [
         StoreRow(2, 900, *lease, b"{}"),
@@ -207,7 +207,7 @@ def test_restored_collection_without_history_can_only_go_on_from_now() -> None:
     [pytest.param(990, 60.0, id="past"), pytest.param(1000, 70.0, id="now"), pytest.param(9000, 70.0, id="future")],
 )
 def test_restored_object_lives_on_by_the_wall_clock(written_at: int, due_at: float) -> None:
-    """A restart gives no new life; a clock that was set back gives no more than one."""
+    """A restart does not renew the lifetime; with a clock that was set back, the object gets one lifetime at most."""
     event = key_of("e", collection="events")
     memory = restored_from([StoreRow(2, written_at, *event, b"{}")], settings=StoreSettings(lifetimes={"events": 20.0}))
     assert memory.expiry.due(due_at - 0.5, 9) == []
@@ -215,7 +215,7 @@ def test_restored_object_lives_on_by_the_wall_clock(written_at: int, due_at: flo
 
 
 def test_forgotten_changes_free_what_they_replaced_and_marks_of_removals() -> None:
-    """Of a collection without history only the marks are left to free."""
+    """In a collection without history, only removal marks remain to be freed."""
     lease = key_of("node", collection="leases")
     pasts = [
         PastChange(2, None, entry_of(A, 2), 0.0),

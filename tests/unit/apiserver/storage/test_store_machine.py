@@ -1,4 +1,4 @@
-"""The durable store against a plain model, through writes, refusals, restarts and time."""
+"""The durable store compared with a plain model, through writes, refusals, restarts and time."""
 
 import asyncio
 import shutil
@@ -37,7 +37,7 @@ class Change(NamedTuple):
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """The model is the log of all changes that were answered; every state of the past follows from it."""
+    """The model is the log of all acknowledged changes; every past state follows from it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(writes=WRITES)
     def write_at_once(self, writes: list[tuple[StoreKey, int | None]]) -> None:
-        """All in one go, so that they share transactions and rest on each other."""
+        """Writes concurrently, so that writes share transactions and depend on each other."""
 
         async def write() -> None:
             await asyncio.gather(
@@ -74,7 +74,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(chosen=st.sampled_from([SETTINGS, GENEROUS]))
     def restart(self, chosen: StoreSettings) -> None:
-        """Whoever remembers more from now on must not claim to know what was forgotten before."""
+        """Restarts with a history limit; a larger one must not reveal what was dropped before."""
         self.run(self.context.__aexit__(None, None, None))
         self.open(chosen)
 
@@ -98,7 +98,7 @@ class StoreMachine(RuleBasedStateMachine):
         return state
 
     def must_know(self, collection: str, revision: int) -> bool:
-        """Whether a revision may not be forgotten yet."""
+        """Whether the store must still keep a revision."""
         since = max(self.quiet_since, self.opened_at if collection in SETTINGS.without_history else 0)
         return revision >= since and sum(change.revision > revision for change in self.log) <= REMEMBERED
 

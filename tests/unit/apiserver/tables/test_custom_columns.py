@@ -37,20 +37,20 @@ def _age(time: str | None) -> str:
     ],
 )
 def test_cell_is_of_the_type_of_its_column_or_empty(type_: str, value: Any, cell: Any) -> None:
-    """Texts show anything, the others only what is of their type."""
+    """String columns show any value, the others only values of their type."""
     columns = custom_columns([{"name": "X", "type": type_, "jsonPath": ".spec.x"}])
     assert columns.cells({"metadata": {"name": "n"}, "spec": {"x": value}}, _age) == ["n", cell]
 
 
 @pytest.mark.parametrize("path", [".spec.missing", ".spec.x[0]"])
 def test_cell_is_empty_where_a_path_leads_nowhere(path: str) -> None:
-    """Missing or not to be followed."""
+    """The field is missing, or the path does not fit the value."""
     columns = custom_columns([{"name": "X", "type": "string", "jsonPath": path}])
     assert columns.cells({"spec": {"x": 3}}, _age) == ["", None]
 
 
-def test_columns_without_any_show_the_age() -> None:
-    """As kubectl expects of any kind."""
+def test_definition_without_columns_shows_the_age() -> None:
+    """kubectl expects this of any kind."""
     columns = custom_columns([])
     assert [header["name"] for header in columns.headers] == ["Name", "Age"]
     created = {"metadata": {"name": "n", "creationTimestamp": "t"}}
@@ -59,7 +59,7 @@ def test_columns_without_any_show_the_age() -> None:
 
 
 def test_column_keeps_its_description_and_priority_and_a_bad_path_ends_the_table() -> None:
-    """What a definition states is shown; columns from the first bad path on are not."""
+    """The column with the first invalid path and all columns after it are left out."""
     stated: list[dict[str, Any]] = [
         {"name": "A", "type": "string", "jsonPath": ".a", "description": "d", "priority": 1, "format": "byte"},
         {"name": "B", "type": "string", "jsonPath": ".b[", "priority": 1},
@@ -83,11 +83,11 @@ def test_column_keeps_its_description_and_priority_and_a_bad_path_ends_the_table
     ],
 )
 def test_numbers_are_printed_as_go_prints_them(number: float, text: str) -> None:
-    """With an exponent from a million on."""
+    """Numbers from a million on have an exponent."""
     assert go_float(number) == printed(number) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_printed_number_is_the_number(number: float) -> None:
-    """Nothing is lost."""
+    """The text parses to the same number."""
     assert float(go_float(number)) == number

@@ -1,4 +1,4 @@
-"""kubectl's JSONPath."""
+"""kubectl's dialect of JSONPath: values, errors and invalid paths."""
 
 import contextlib
 from typing import Any
@@ -54,7 +54,7 @@ _DOCUMENT: dict[str, Any] = {
     ],
 )
 def test_path_leads_to_values(path: str, found: list[Any]) -> None:
-    """What is missing is no error."""
+    """A missing field is not an error."""
     assert find(path, _DOCUMENT) == found
 
 
@@ -70,8 +70,8 @@ def test_path_leads_to_values(path: str, found: list[Any]) -> None:
         ".spec[?(@.a==1)]",
     ],
 )
-def test_path_that_makes_no_sense_here_is_an_error(path: str) -> None:
-    """An index beyond the list, a comparison of different types."""
+def test_path_that_does_not_fit_the_document_is_an_error(path: str) -> None:
+    """Examples: an index beyond the list, a comparison of different types."""
     with pytest.raises(JsonPathError):
         find(path, _DOCUMENT)
 
@@ -79,8 +79,8 @@ def test_path_that_makes_no_sense_here_is_an_error(path: str) -> None:
 @pytest.mark.parametrize(
     "path", [".a[", ".a[x]", ".a[?(@.b", "{", "range", ".a[?(@.b=!1)]", ".a[::0]", ".a[?(@.b==1.2.3)]"]
 )
-def test_text_that_is_no_path_is_refused(path: str) -> None:
-    """Before any document is seen."""
+def test_invalid_path_is_refused(path: str) -> None:
+    """Parsing fails before any document is read."""
     with pytest.raises(JsonPathError):
         json_path(path)
 
@@ -92,6 +92,6 @@ def test_text_that_is_no_path_is_refused(path: str) -> None:
     ),
 )
 def test_any_text_is_a_path_or_an_error(path: str, document: Any) -> None:
-    """Never anything else."""
+    """No other error is raised."""
     with contextlib.suppress(JsonPathError):
         assert isinstance(find(path, document), list)

@@ -1,4 +1,4 @@
-"""Objects and lists as tables and as metadata."""
+"""Objects and lists as tables and as partial metadata."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -33,8 +33,8 @@ def _kind(name: str) -> Kind:
         ("Object", {"kind": "ConfigMap", "apiVersion": "v1", **_MAP}),
     ],
 )
-def test_rows_carry_as_much_of_the_object_as_is_asked_for(include: str, object_: Any) -> None:
-    """All, the metadata, or nothing."""
+def test_rows_carry_the_requested_part_of_the_object(include: str, object_: Any) -> None:
+    """The part is the object, its metadata, or nothing."""
     table = as_table(_MAP, _kind("configmaps"), include=include, now=_NOW)
     assert table["rows"] == [{"cells": ["m", 1, "<unknown>"], "object": object_}]
     assert table["metadata"] == {"resourceVersion": "7"}
@@ -49,7 +49,7 @@ def test_unknown_include_is_refused_in_the_words_of_the_api_server() -> None:
 
 
 def test_watch_gets_columns_once_and_the_mark_of_initial_events() -> None:
-    """Later events have none; the mark comes through even if nothing is to be included."""
+    """Later events have no columns; the mark is sent even if no object is included."""
     mark = {"metadata": {"annotations": {"k8s.io/initial-events-end": "true"}}}
     table = as_table(mark, _kind("configmaps"), include="None", now=_NOW, headers=False)
     assert table["columnDefinitions"] is None
@@ -57,7 +57,7 @@ def test_watch_gets_columns_once_and_the_mark_of_initial_events() -> None:
 
 
 def test_kind_without_columns_shows_its_name_and_creation() -> None:
-    """Roles, for example; a list of none has no rows at all."""
+    """Roles are such a kind; an empty list has null rows."""
     role = {"metadata": {"name": "r", "creationTimestamp": "2026-11-15T12:00:00Z"}}
     served = _kind("roles.rbac.authorization.k8s.io")
     table = as_table({"items": [role, {}], "metadata": {}}, served, include="None", now=_NOW)
@@ -67,7 +67,7 @@ def test_kind_without_columns_shows_its_name_and_creation() -> None:
 
 
 def test_list_keeps_its_place_for_the_next_page() -> None:
-    """Where a list goes on stands in the metadata of the table."""
+    """The table's metadata has the list's continue token."""
     metadata = {"resourceVersion": "9", "continue": "x", "remainingItemCount": 3}
     table = as_table(
         {"items": [_MAP], "metadata": metadata}, _kind("configmaps"), include="", now=_NOW, version="v1beta1"
@@ -77,7 +77,7 @@ def test_list_keeps_its_place_for_the_next_page() -> None:
 
 
 def test_scale_of_a_kind_has_columns_of_its_own() -> None:
-    """Whatever is scaled."""
+    """The columns do not depend on the kind that is scaled."""
     scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "d"}, "spec": {"replicas": 2}}
     table = as_table(scale, _kind("deployments.apps"), include="None", now=_NOW)
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
@@ -85,7 +85,7 @@ def test_scale_of_a_kind_has_columns_of_its_own() -> None:
 
 
 def test_custom_resource_has_the_columns_of_its_definition() -> None:
-    """Its scale has others."""
+    """Its scale has other columns."""
     (served,) = served_rows(with_accepted_names(definition(), [], NOW))
     table = as_table(widget(), served, include="None", now=_NOW)
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Age"]
@@ -95,13 +95,13 @@ def test_custom_resource_has_the_columns_of_its_definition() -> None:
 
 
 def test_status_stays_what_it_is() -> None:
-    """An error is no row."""
+    """A Status is returned unchanged."""
     assert as_table(_STATUS, _kind("pods"), include="", now=_NOW) is _STATUS
     assert as_partial(_STATUS) is as_partial_list(_STATUS) is _STATUS
 
 
 def test_metadata_of_the_wrong_shape_is_not_acceptable() -> None:
-    """A list is no object, and an object no list."""
+    """A list is not an object, and an object is not a list."""
     assert as_partial(_MAP)["metadata"] is _MAP["metadata"]
     with pytest.raises(NotAcceptable, match="is a list"):
         as_partial({"kind": "PodList", "items": []})
@@ -111,7 +111,7 @@ def test_metadata_of_the_wrong_shape_is_not_acceptable() -> None:
 
 @given(st.sampled_from(BUILT_IN_KINDS), st.integers(0, 3))
 def test_every_row_has_a_cell_for_each_column(served: Kind, count: int) -> None:
-    """For every kind, even of objects with nothing in them."""
+    """This holds for every kind, even for empty objects."""
     table = as_table({"items": [{}] * count, "metadata": {}}, served, include="None", now=_NOW)
     assert all(len(row["cells"]) == len(table["columnDefinitions"]) for row in table["rows"] or ())
     assert len(table["rows"] or ()) == count

@@ -1,4 +1,4 @@
-"""Refusals in kubectl's words."""
+"""API errors printed as kubectl prints them."""
 
 import pytest
 
@@ -23,6 +23,6 @@ def invalid(*causes: tuple[str, str]) -> Invalid:
         (Invalid("no details"), "Error from server (Invalid): no details"),
     ],
 )
-def test_refusal_is_told_as_kubectl_does(error: ApiError, words: str) -> None:
-    """One line, or one more for each cause."""
+def test_api_error_text_is_that_of_kubectl(error: ApiError, words: str) -> None:
+    """Several causes are printed one per line."""
     assert api_error_text(error) == words

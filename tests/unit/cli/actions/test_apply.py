@@ -1,4 +1,4 @@
-"""What came of applying a document."""
+"""Results of applying a document: outcome, conflicts and invalid fields."""
 
 import pytest
 
@@ -50,8 +50,7 @@ OTHER_REVISION = document(metadata={"name": "web", "resourceVersion": "2", "mana
         (document(), document(metadata={"name": "web", "labels": {"a": "b"}}), "configured"),
     ],
 )
-def test_outcome_compares_what_was_wished_for(before: Document | None, after: Document, word: str) -> None:
-    """Not what the server counts, nor what controllers write meanwhile."""
+def test_outcome_ignores_status_and_server_metadata(before: Document | None, after: Document, word: str) -> None:
     assert outcome(before, after) == word
 
 
@@ -64,7 +63,7 @@ def conflict(*fields: str) -> Conflict:
 
 
 def test_conflict_names_owner_and_line(item: ManifestItem) -> None:
-    """Elements of lists are found by their keys."""
+    """List elements are found by their merge keys."""
     main = '.spec.template.spec.containers[name="main"]'
     error = conflict(".spec.replicas", f"{main}.image", f'{main}.env[name="A"].value')
     owned = 'another manager owns this field: "kubectl" using apps/v1'
@@ -80,21 +79,21 @@ def test_conflict_names_owner_and_line(item: ManifestItem) -> None:
     "field",
     ['.spec.template.spec.containers[name="gone"].image', '.spec.replicas[a="b"].c', '.spec.list[0].deep[a="b"].c'],
 )
-def test_conflict_with_what_is_not_in_the_manifest_is_told_all_the_same(item: ManifestItem, field: str) -> None:
-    """At the nearest thing around it."""
+def test_conflict_on_a_field_outside_the_manifest_is_reported(item: ManifestItem, field: str) -> None:
+    """The place is the nearest enclosing field in the manifest."""
     (line,) = refusal_lines(item, conflict(field))
     assert line.startswith("web.yaml:")
     assert '"kubectl"' in line
 
 
 def test_invalid_field_has_its_line(item: ManifestItem) -> None:
-    """Each cause is a line."""
+    """Each cause becomes one line."""
     error = Invalid("whole", details={"causes": [{"field": "spec.replicas", "message": "Invalid value: 2"}]})
     assert refusal_lines(item, error) == ["web.yaml:5:13: spec.replicas: Invalid value: 2"]
 
 
 @pytest.mark.parametrize("error", [BadRequest("strict decoding error"), Conflict("changed meanwhile")])
-def test_refusal_without_a_field_stands_at_the_document(item: ManifestItem, error: ApiError) -> None:
-    """With the server's words, and no hint."""
+def test_error_without_a_field_is_reported_at_the_document(item: ManifestItem, error: ApiError) -> None:
+    """It has the server's message and no hint about conflicts."""
     assert refusal_lines(item, error) == [f"web.yaml:1:1: {error.message}"]
     assert conflict_hint(error) == ""

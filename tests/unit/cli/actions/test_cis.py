@@ -1,4 +1,4 @@
-"""A node held against the CIS benchmark: which facts are good, which are not, which say nothing."""
+"""A node checked against the CIS benchmark: items pass, fail, or do not apply."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -58,8 +58,8 @@ def with_server(**changes: Any) -> CisFacts:
     return replace(GOOD, server=replace(SERVER, **changes))
 
 
-def test_node_that_is_well_passes() -> None:
-    """In all that applies; what does not, says why."""
+def test_compliant_node_passes() -> None:
+    """Every applicable item passes, and every finding shows what was seen."""
     found = findings(GOOD)
     assert [finding.id for finding in found] == [
         *(f"4.1.{number}" for number in range(1, 11)),
@@ -90,8 +90,8 @@ def test_node_that_is_well_passes() -> None:
         (replace(GOOD, server=None), ["4.2.1", "4.2.2", "4.2.3", "4.2.5", "4.2.9", "4.2.11", "4.2.12"]),
     ],
 )
-def test_what_is_not_well_fails_alone_and_says_what_to_do(facts: CisFacts, failed: list[str]) -> None:
-    """Every item has a fact that makes it fail; a node that does not answer is not taken for a safe one."""
+def test_each_wrong_fact_fails_only_its_items_with_advice(facts: CisFacts, failed: list[str]) -> None:
+    """A node that does not answer does not count as safe."""
     found = [finding for finding in findings(facts) if finding.verdict is CisResult.BAD]
     assert [finding.id for finding in found] == failed
     assert all(finding.advice for finding in found)
@@ -99,8 +99,8 @@ def test_what_is_not_well_fails_alone_and_says_what_to_do(facts: CisFacts, faile
 
 
 @given(st.sampled_from(sorted(FILE_ITEMS)), st.integers(0, 0o777), st.integers(0, 2000), st.integers(0, 2000))
-def test_files_are_for_their_owner(part: CisFile, mode: int, uid: int, gid: int) -> None:
-    """Nobody else may read a file, but an authority's; it is root's or the node's own user's."""
+def test_files_need_strict_modes_and_owners(part: CisFile, mode: int, uid: int, gid: int) -> None:
+    """Files are owned by root or the node's user and private to them, except a CA, which anyone may read."""
     facts = replace(GOOD, files={**FILES, part: FileFacts(path="/x", mode=mode, uid=uid, gid=gid)})
     by_mode, by_owner = FILE_ITEMS[part]
     most = 0o644 if part is CisFile.CLIENT_AUTHORITY else 0o600
@@ -120,7 +120,6 @@ def test_files_are_for_their_owner(part: CisFile, mode: int, uid: int, gid: int)
     ],
     ids=["no files", "no API", "one process", "processes", "simulation"],
 )
-def test_what_is_not_there_is_not_judged(facts: CisFacts, items: list[str]) -> None:
-    """And the reason is told."""
+def test_missing_facts_make_items_not_applicable(facts: CisFacts, items: list[str]) -> None:
     found = verdicts(facts)
     assert {found[item] for item in items} == {CisResult.NOT_APPLICABLE}

@@ -1,4 +1,4 @@
-"""Which pod and container is meant."""
+"""The pod and the container that exec, logs and port-forward choose."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ from pykubelet.cli.actions.polymorphichelpers import container_names, default_co
         ({"kind": "ConfigMap"}, ""),
     ],
 )
-def test_owner_has_the_pods_of_its_selector(owner: dict[str, Any], selector: str) -> None:
-    """Services name labels, all others have a selector."""
+def test_selector_of_pods_is_read_from_their_owner(owner: dict[str, Any], selector: str) -> None:
+    """Services have a map of labels, all other owners a label selector."""
     assert selector_of_pods(owner) == selector
 
 
@@ -55,8 +55,8 @@ def pod(name: str, **facts: Any) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_most_useful_pod_is_chosen(worse: dict[str, Any]) -> None:
-    """On a node, running, ready and for longer, seldom restarted, older."""
+def test_preferred_pod_is_the_one_most_likely_to_work(worse: dict[str, Any]) -> None:
+    """Scheduled, running, ready, ready for longer, with fewer restarts, older."""
     assert preferred_pod([pod("worse", **worse), pod("good")])["metadata"]["name"] == "good"
 
 
@@ -68,19 +68,19 @@ SPEC = {
 
 
 def test_containers_are_listed_as_they_run() -> None:
-    """Init containers, then the others, then ephemeral ones."""
+    """Init containers, then regular containers, then ephemeral containers."""
     assert container_names({"spec": SPEC}) == ("first", "main", "side", "debug")
 
 
-def test_first_container_is_meant_and_that_is_said() -> None:
-    """If there are others."""
+def test_first_container_is_the_default_with_a_notice() -> None:
+    """There is no notice when the pod has a single container."""
     told = 'Defaulted container "main" out of: main, side, debug (ephem), first (init)'
     assert default_container({"metadata": {}, "spec": SPEC}) == ("main", told)
     assert default_container({"metadata": {}, "spec": {"containers": [{"name": "one"}]}}) == ("one", "")
 
 
 @pytest.mark.parametrize(("wish", "chosen"), [("side", "side"), ("gone", "main")])
-def test_annotation_names_the_container(wish: str, chosen: str) -> None:
-    """If there is such a container."""
+def test_annotation_names_the_default_container(wish: str, chosen: str) -> None:
+    """The annotation is ignored when there is no such container."""
     metadata = {"annotations": {"kubectl.kubernetes.io/default-container": wish}}
     assert default_container({"metadata": metadata, "spec": SPEC})[0] == chosen

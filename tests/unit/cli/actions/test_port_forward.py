@@ -1,4 +1,4 @@
-"""Ports as people write them."""
+"""Port arguments of port-forward."""
 
 import pytest
 from hypothesis import given
@@ -29,8 +29,8 @@ PORTS = st.integers(1, 65535)
 
 
 @given(PORTS, PORTS)
-def test_numbers_are_taken_as_they_are(local: int, remote: int) -> None:
-    """Local and remote, one for both, or any free one."""
+def test_port_numbers_are_parsed(local: int, remote: int) -> None:
+    """Local and remote port, one number for both, or a remote port with any free local port."""
     assert parse_port_forwarding(f"{local}:{remote}", POD) == PortForwarding(local, remote)
     assert parse_port_forwarding(str(remote), POD) == PortForwarding(remote, remote)
     assert parse_port_forwarding(f":{remote}", POD) == PortForwarding(0, remote)
@@ -40,8 +40,7 @@ def test_numbers_are_taken_as_they_are(local: int, remote: int) -> None:
     ("text", "expected"),
     [("1:https", PortForwarding(1, 8443)), ("https", PortForwarding(8443, 8443)), ("2:side", PortForwarding(2, 7000))],
 )
-def test_names_are_those_of_the_pod(text: str, expected: PortForwarding) -> None:
-    """Of any of its containers."""
+def test_port_names_are_resolved_in_all_containers_of_the_pod(text: str, expected: PortForwarding) -> None:
     assert parse_port_forwarding(text, POD) == expected
 
 
@@ -55,24 +54,22 @@ def test_names_are_those_of_the_pod(text: str, expected: PortForwarding) -> None
         (":90", PortForwarding(0, 90)),
     ],
 )
-def test_port_of_a_service_is_that_of_its_pods(text: str, expected: PortForwarding) -> None:
-    """By number or name, to a number or a name."""
+def test_service_port_is_translated_to_its_target_port(text: str, expected: PortForwarding) -> None:
+    """Service port and target port may each be a number or a name."""
     assert parse_port_forwarding(text, POD, SERVICE) == expected
 
 
-def test_headless_service_has_no_ports_of_its_own() -> None:
-    """Whoever finds its pods finds them at the same port."""
+def test_port_of_a_headless_service_is_not_translated() -> None:
+    """Clients of a headless service connect to its pods directly, at the same port."""
     assert parse_port_forwarding("1:80", POD, HEADLESS) == PortForwarding(1, 80)
 
 
 @pytest.mark.parametrize("text", ["", "a:80", "70000:80", "80:70000", "1:0", "1:2:3", "-1:80", "80:nobody", "80:٣"])
-def test_words_that_are_no_ports_are_refused(text: str) -> None:
-    """With a reason."""
+def test_invalid_ports_are_rejected(text: str) -> None:
     with pytest.raises(InvalidPort):
         parse_port_forwarding(text, POD)
 
 
 def test_unknown_port_of_a_service_is_refused() -> None:
-    """It has others."""
     with pytest.raises(InvalidPort, match="does not have a port 81"):
         parse_port_forwarding("81", POD, SERVICE)

@@ -1,4 +1,4 @@
-"""Words of a command line as resources and names."""
+"""Command line arguments parsed as resources and names."""
 
 import pytest
 
@@ -45,19 +45,18 @@ CATALOGUE = (POD, SERVICE, NODE, EVENT, DEPLOYMENT, NEW_EVENT, WIDGET, OLD_WIDGE
     ],
 )
 def test_resource_is_found_by_any_of_its_names(word: str, served: ServedResource) -> None:
-    """Plural, singular, short name, with group, with version and group; the first served wins."""
+    """Plural, singular, short name, with group, with version and group; the first one served wins."""
     assert resource_of(word, CATALOGUE) == served
 
 
 @pytest.mark.parametrize("word", ["nothing", "pods.apps", "widgets.v3.example.com"])
-def test_unknown_word_is_told_in_kubectls_words(word: str) -> None:
-    """With the word that was given."""
+def test_unknown_resource_type_raises_the_error_of_kubectl(word: str) -> None:
     with pytest.raises(UnknownResourceType, match=f'the server doesn\'t have a resource type "{word}"'):
         resource_of(word, CATALOGUE)
 
 
-def test_category_is_all_of_its_members() -> None:
-    """In the server's order; where one resource is meant, a category is none."""
+def test_category_expands_to_all_its_resources() -> None:
+    """The order is the server's; a category is an error where a single resource is expected."""
     assert resources_of("all", CATALOGUE) == (POD, SERVICE, DEPLOYMENT)
     with pytest.raises(UnknownResourceType):
         resource_of("all", CATALOGUE)
@@ -74,21 +73,20 @@ def test_category_is_all_of_its_members() -> None:
         (["pod/a", "svc/b"], [RequestedResource(POD, ("a",)), RequestedResource(SERVICE, ("b",))]),
     ],
 )
-def test_words_name_objects(words: list[str], wanted: list[RequestedResource]) -> None:
-    """A type and names, or both in one word."""
+def test_arguments_name_objects(words: list[str], wanted: list[RequestedResource]) -> None:
+    """As a type and names, or as type/name."""
     assert list(requested_resources(words, CATALOGUE)) == wanted
 
 
 @pytest.mark.parametrize(
     "words", [[], ["pod/a", "b"], ["pods", "pod/a"], ["pod/"], ["/a"], ["pod/a/b"], ["po,svc/a"], ["pods", "a,b"]]
 )
-def test_words_that_make_no_sense_are_refused(words: list[str]) -> None:
-    """Before anything is asked of the server."""
+def test_ambiguous_arguments_are_rejected(words: list[str]) -> None:
     with pytest.raises(AmbiguousArguments):
         requested_resources(words, CATALOGUE)
 
 
 def test_resource_of_a_kind_is_found_by_version() -> None:
-    """For documents, which name both."""
+    """Documents name both version and kind."""
     assert served_kind("example.com/v1", "Widget", CATALOGUE) == OLD_WIDGET
     assert served_kind("v1", "Widget", CATALOGUE) is None

@@ -1,4 +1,4 @@
-"""Requests of people."""
+"""The HTTP requests that commands send."""
 
 from pykubelet.api.schema import DEPLOYMENTS, NODES, PODS
 from pykubelet.api.serializer import decode_document
@@ -19,8 +19,8 @@ from pykubelet.cli.actions.session import (
 from pykubelet.client.interface import EVERYTHING, Selection
 
 
-def test_table_is_asked_for_by_the_accept_header() -> None:
-    """Of an object, a page, or changes."""
+def test_table_is_requested_by_the_accept_header() -> None:
+    """For a single object and for a page of a list; without as_table there is no such header."""
     one = object_plan(PODS, "shop", "web", as_table=True)
     assert (one.target, one.accept) == ("/api/v1/namespaces/shop/pods/web", TABLE)
     assert object_plan(PODS, "shop", "web", as_table=False).accept == ""
@@ -35,7 +35,7 @@ def test_table_is_asked_for_by_the_accept_header() -> None:
 
 
 def test_log_has_only_the_options_that_are_given() -> None:
-    """No lines at all is a wish, too."""
+    """A tail of 0 lines is an option, too."""
     assert log_plan("shop", "web", "main", LogRequestOptions()).target.endswith("/pods/web/log?container=main")
     options = LogRequestOptions(
         follow=True, previous=True, timestamps=True, since_seconds=5, since_time="t", tail=0, limit_bytes=9
@@ -46,8 +46,8 @@ def test_log_has_only_the_options_that_are_given() -> None:
     )
 
 
-def test_command_keeps_its_words_apart() -> None:
-    """A terminal has no errors of its own."""
+def test_exec_sends_each_command_argument_separately() -> None:
+    """With a terminal there is no stderr stream."""
     plain = exec_plan("shop", "web", "main", ["sh", "-c", "a b"], stdin=True, tty=False).target
     assert plain.endswith("exec?container=main&stdin=true&stdout=true&stderr=true&command=sh&command=-c&command=a+b")
     screen = exec_plan("shop", "web", "main", ["sh"], stdin=False, tty=True).target
@@ -55,8 +55,8 @@ def test_command_keeps_its_words_apart() -> None:
     assert forward_plan("shop", "web").target == "/api/v1/namespaces/shop/pods/web/portforward"
 
 
-def test_apply_says_whether_others_lose_their_fields() -> None:
-    """And whether it is only a question."""
+def test_apply_sends_force_and_dry_run() -> None:
+    """Without force, fields of other managers are not taken over."""
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
     plan = apply_plan(DEPLOYMENTS, body, "shop", ApplyOptions(field_manager="me"))
     assert plan.target.endswith("/deployments/web?fieldManager=me&force=false&fieldValidation=Strict")
@@ -64,8 +64,8 @@ def test_apply_says_whether_others_lose_their_fields() -> None:
     assert asked.target.endswith("?fieldManager=me&force=true&dryRun=All&fieldValidation=Strict")
 
 
-def test_delete_tells_grace_and_cascade() -> None:
-    """In its body."""
+def test_delete_sends_its_options_in_the_body() -> None:
+    """Grace period, propagation policy and dry run."""
     plain = delete_plan(PODS, "shop", "web", DeletionOptions())
     assert decode_document(plain.body or b"") == {
         "apiVersion": "v1",

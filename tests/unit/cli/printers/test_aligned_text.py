@@ -1,4 +1,4 @@
-"""Text with tabs as columns."""
+"""Tab-separated text aligned in columns."""
 
 import pytest
 from hypothesis import given
@@ -21,13 +21,13 @@ from pykubelet.cli.printers.describe.describer import aligned
     ],
 )
 def test_cells_of_neighbouring_lines_share_a_width(text: str, shown: str) -> None:
-    """A line without a cell ends its column; what follows the last tab has none."""
+    """A line without the cell ends the column; text after the last tab belongs to no column."""
     assert aligned(text) == shown
 
 
 @given(st.lists(st.lists(st.text("ab ", max_size=5), min_size=1, max_size=4), max_size=8))
-def test_nothing_is_lost(lines: list[list[str]]) -> None:
-    """Without spaces the text is the same, and cells of a column begin at the same place."""
+def test_alignment_changes_only_spaces(lines: list[list[str]]) -> None:
+    """Without spaces and tabs the text is unchanged, with the same number of lines."""
     text = "\n".join("\t".join(cells) for cells in lines)
     shown = aligned(text)
     assert shown.replace(" ", "") == text.replace(" ", "").replace("\t", "")

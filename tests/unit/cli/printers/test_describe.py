@@ -1,4 +1,4 @@
-"""Descriptions of objects; `tests/real/cli` compares with kubectl itself."""
+"""Output of describe; `tests/real/cli` compares with kubectl itself."""
 
 import json
 from datetime import timedelta
@@ -27,7 +27,7 @@ def told(kind: str, api_version: str = "v1", *, events: Any = (), related: Any =
     "recorded", RECORDED, ids=lambda one: f"{one['object']['kind']}-{one['object']['metadata']['name']}"
 )
 def test_description_is_that_of_kubectl(recorded: Any) -> None:
-    """Objects as a server had them, and what kubectl 1.32 said of them at that moment."""
+    """Recorded objects, and what kubectl 1.32 printed for them at that moment."""
     subject = DescribedObject(
         object=recorded["object"],
         events=recorded["events"],
@@ -37,8 +37,8 @@ def test_description_is_that_of_kubectl(recorded: Any) -> None:
     assert description(subject).splitlines() == recorded["text"]
 
 
-def test_pod_that_waits_ended_and_has_no_node_is_told() -> None:
-    """States that a healthy pod does not show."""
+def test_unscheduled_evicted_and_crashing_pod_is_described() -> None:
+    """States that a healthy pod does not have."""
     ended = {"exitCode": 3, "reason": "Error", "message": "no", "signal": 9, "startedAt": None}
     statuses = [
         {"name": "a", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ended}},
@@ -68,7 +68,7 @@ def test_pod_that_waits_ended_and_has_no_node_is_told() -> None:
 
 
 def test_pod_that_is_deleted_is_terminating() -> None:
-    """With how long that lasts, unless it has ended."""
+    """The duration is shown, unless the pod has ended."""
     metadata = {**META, "deletionTimestamp": "2026-01-02T03:04:05Z", "deletionGracePeriodSeconds": 30}
     spec = {"containers": [{"name": "a"}]}
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
@@ -92,7 +92,7 @@ def test_pod_that_is_deleted_is_terminating() -> None:
     ],
 )
 def test_probe_is_one_line(probe: dict[str, Any], text: str) -> None:
-    """What it asks, and how often."""
+    """The handler of the probe, then its timing."""
     assert probe_text({**probe, "periodSeconds": 10}) == (
         f"{text} delay=0s timeout=0s period=10s #success=0 #failure=0"
     )
@@ -110,8 +110,8 @@ def test_probe_is_one_line(probe: dict[str, Any], text: str) -> None:
         ({"key": "a", "value": "b"}, "a=b"),
     ],
 )
-def test_toleration_is_a_few_signs(toleration: dict[str, Any], text: str) -> None:
-    """Key, value, effect, how long."""
+def test_toleration_is_one_short_text(toleration: dict[str, Any], text: str) -> None:
+    """Key, value, effect and seconds."""
     assert tolerations({"tolerations": [toleration]}) == [text]
 
 
@@ -126,8 +126,8 @@ def test_toleration_is_a_few_signs(toleration: dict[str, Any], text: str) -> Non
         ("metadata.name.first", ""),
     ],
 )
-def test_field_of_a_pod_is_found(path: str, value: str) -> None:
-    """As a variable would have it."""
+def test_field_path_is_resolved_in_the_pod(path: str, value: str) -> None:
+    """Field paths are those of the downward API."""
     pod = {
         "metadata": {**META, "labels": {"a.b/c": "x"}},
         "status": {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]},
@@ -147,12 +147,12 @@ def test_field_of_a_pod_is_found(path: str, value: str) -> None:
     ],
 )
 def test_name_of_a_field_becomes_words(field: str, words: str) -> None:
-    """At capitals and digits."""
+    """Words begin at capitals and digits."""
     assert words_of(field) == words
 
 
-def test_any_kind_is_told_with_all_its_fields() -> None:
-    """Maps, lists and values; what machines keep is left out."""
+def test_unknown_kind_is_described_with_all_its_fields() -> None:
+    """Maps, lists and plain values."""
     fields = {"a": {"b": None, "on": True}, "list": [{"x": 1}, "two"], "n": 1.5}
     text = told("Thing", "example.com/v1", **fields)
     shown = [line.split() for line in text.splitlines()]
@@ -160,16 +160,16 @@ def test_any_kind_is_told_with_all_its_fields() -> None:
         assert words in shown
 
 
-def test_secret_tells_sizes_only() -> None:
-    """A token of a service account, too."""
+def test_secret_shows_only_the_sizes_of_its_values() -> None:
+    """Also for the token of a service account."""
     text = told("Secret", type="kubernetes.io/service-account-token", data={"token": "aGVsbG8=", "bad": "a"})
     assert "token:  5 bytes" in text
     assert "aGVsbG8" not in text
     assert "hello" not in text
 
 
-def test_config_map_with_binary_data_and_control_signs_is_harmless() -> None:
-    """Sizes of what is binary, and nothing that moves a cursor."""
+def test_config_map_escapes_control_characters() -> None:
+    """Binary data is shown by its size."""
     text = told("ConfigMap", data={"a": "tab\there\x1b[31m"}, binaryData={"b": "aGVsbG8="})
     assert "tab    here^[[31m" in text
     assert "b: 5 bytes" in text
@@ -184,16 +184,16 @@ def test_config_map_with_binary_data_and_control_signs_is_harmless() -> None:
         ({"eventTime": None, "series": {"count": 4}}, "<unknown> (x4 over <unknown>)"),
     ],
 )
-def test_event_tells_when_and_how_often(event: dict[str, Any], age: str | None) -> None:
-    """In old and new forms of events."""
+def test_event_shows_age_and_count(event: dict[str, Any], age: str | None) -> None:
+    """For events in the old and in the new form."""
     text = told("Thing", events=[{"reason": "Why", "message": " it is \n", "reportingComponent": "me", **event}])
     assert text.splitlines()[-1].endswith("it is")
     assert "me" in text
     assert age is None or age in text
 
 
-def test_node_that_may_not_be_seen_into_is_told_all_the_same() -> None:
-    """Without pods and lease; with taints, roles and what it is given besides."""
+def test_node_is_described_without_access_to_its_pods_and_lease() -> None:
+    """With access, requests and limits are added up."""
     node: dict[str, Any] = {
         "metadata": {**META, "labels": {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "db"}},
         "spec": {
@@ -222,8 +222,8 @@ def test_node_that_may_not_be_seen_into_is_told_all_the_same() -> None:
         assert words in text, text
 
 
-def test_workloads_in_unusual_states_are_told() -> None:
-    """A deployment after a rollout, a set whose pods may not be seen, a stateful set with claims."""
+def test_workloads_in_unusual_states_are_described() -> None:
+    """A deployment after a rollout, a set without access to its pods, a stateful set with claims."""
     owner = {"ownerReferences": [{"controller": True, "uid": "u1", "kind": "Deployment", "name": "web"}]}
     old = {"metadata": {"name": "web-1", **owner}, "spec": {"replicas": 0, "template": {"spec": {"a": 1}}}}
     new = {
@@ -242,8 +242,8 @@ def test_workloads_in_unusual_states_are_told() -> None:
     assert "0 Running / 0 Waiting / 0 Succeeded / 0 Failed" in text
 
 
-def test_jobs_in_unusual_states_are_told() -> None:
-    """One that has ended, one that is indexed, a cron job that has run."""
+def test_jobs_in_unusual_states_are_described() -> None:
+    """A completed, indexed and suspended job, and a cron job that has run."""
     status = {"startTime": "2026-01-02T03:04:05Z", "completionTime": "2026-01-02T03:04:15Z", "succeeded": 1}
     spec = {"activeDeadlineSeconds": 5, "completionMode": "Indexed", "ttlSecondsAfterFinished": 0, "suspend": True}
     text = told("Job", "batch/v1", spec=spec, status=status)
@@ -257,8 +257,8 @@ def test_jobs_in_unusual_states_are_told() -> None:
         assert words in text
 
 
-def test_service_with_many_endpoints_tells_some() -> None:
-    """Those that are not ready are left out; addresses of both families."""
+def test_service_lists_three_endpoints_and_counts_the_rest() -> None:
+    """Endpoints that are not ready are left out; IPv6 addresses are put in brackets."""
     endpoints: list[dict[str, Any]] = [{"addresses": [f"10.0.0.{number}"]} for number in range(4)]
     endpoints += [{"addresses": ["fd00::1"]}, {"addresses": ["10.0.0.9"], "conditions": {"ready": False}}]
     slices = [{"ports": [{"name": "", "port": 80}, {"name": "other", "port": 1}], "endpoints": endpoints}]
@@ -270,8 +270,8 @@ def test_service_with_many_endpoints_tells_some() -> None:
     assert "[fd00::1]:80" in told("Service", spec=spec, related={"endpointslices": one})
 
 
-def test_namespace_with_quotas_and_limits_is_told() -> None:
-    """And with conditions, while it ends."""
+def test_namespace_with_quotas_and_limits_is_described() -> None:
+    """Also with the conditions of a terminating namespace."""
     quota = {"metadata": {"name": "q"}, "status": {"hard": {"pods": "3"}, "used": {"pods": "1"}}}
     related = {"resourcequotas": [quota], "limitranges": [{"metadata": {"name": "l"}}]}
     status = {"phase": "Terminating", "conditions": [{"type": "Stuck", "reason": "Why"}]}
@@ -281,15 +281,15 @@ def test_namespace_with_quotas_and_limits_is_told() -> None:
 
 
 def test_annotations_are_folded_and_cut() -> None:
-    """Long ones and those of several lines stand below their key; what kubectl keeps for itself is left out."""
+    """Long and multi-line annotations begin below their key; the last-applied annotation is left out."""
     report = Report()
     kept = "kubectl.kubernetes.io/last-applied-configuration"
     report.annotations("Annotations", {"a": "x\ny\n", "b": "z" * 200, kept: "{}"})
     assert report.text.splitlines() == ["Annotations:\ta:", "\t  x", "\t  y", "\tb:", f"\t  {'z' * 138}..."]
 
 
-def test_pod_with_what_few_pods_have_is_told() -> None:
-    """Resources of its own, ephemeral containers, a nominated node, a volume of a kind that is not known here."""
+def test_pod_with_rare_fields_is_described() -> None:
+    """Pod-level resources, ephemeral containers, a nominated node, a volume of unknown type."""
     text = told(
         "Pod",
         spec={
@@ -337,14 +337,14 @@ PROJECTED = {"name": "all", "projected": {"sources": [{"secret": {"name": "s"}},
         ({"fileKeyRef": {}}, "<set to the key '' of config map ''>"),
     ],
 )
-def test_variable_tells_where_its_value_comes_from(source: dict[str, Any], text: str) -> None:
-    """Also if that makes no sense."""
+def test_environment_variable_shows_the_source_of_its_value(source: dict[str, Any], text: str) -> None:
+    """Also when the source is invalid."""
     container = {"name": "a", "env": [{"name": "X", "valueFrom": source}]}
     assert text in told("Pod", spec={"containers": [container]})
 
 
 def test_conditions_of_a_node_have_their_times() -> None:
-    """Or the beginning of the calendar."""
+    """A missing time is shown as year 1."""
     condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z", "reason": "Why"}
     text = told("Node", status={"conditions": [condition], "addresses": [{"type": "Hostname", "address": "n1"}]})
     assert "Mon, 01 Jan 0001 00:00:00 +0000   Fri, 02 Jan 2026 03:04:05 +0000   Why" in text

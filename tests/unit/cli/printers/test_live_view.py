@@ -1,4 +1,4 @@
-"""Pods as lines on a screen."""
+"""The live view: pods as lines on a terminal."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ def pod(name: str, *, ready: bool = True, reason: str = "") -> dict[str, Any]:
     }
 
 
-def test_picture_has_a_head_and_a_line_for_each_pod() -> None:
-    """In the order of names, without anything that changes with time alone."""
+def test_live_table_has_a_header_and_a_line_for_each_pod() -> None:
+    """Pods are sorted by name, and no column changes with time alone."""
     assert live_table([pod("b"), pod("a")], 80, 24) == [
         ("NAMESPACE   NAME   READY   STATUS    RESTARTS", ""),
         ("default     a      1/1     Running   2", "green"),
@@ -40,13 +40,13 @@ def test_picture_has_a_head_and_a_line_for_each_pod() -> None:
         ({**pod("a"), "status": {"phase": "Pending"}}, "yellow"),
     ],
 )
-def test_colour_says_how_a_pod_is(shown: dict[str, Any], colour: str) -> None:
-    """Green for well, yellow for on its way, red for what needs somebody."""
+def test_colour_shows_the_state_of_the_pod(shown: dict[str, Any], colour: str) -> None:
+    """Green is healthy, yellow is in transition, red needs attention."""
     assert live_table([shown], 80, 24)[1][1] == colour
 
 
-def test_pods_that_are_not_well_come_first_where_there_is_little_room() -> None:
-    """The rest is counted."""
+def test_unhealthy_pods_come_first_when_space_is_short() -> None:
+    """The pods left out are counted."""
     pods = [*(pod(f"well-{number:02}") for number in range(30)), pod("zz", ready=False, reason="CrashLoopBackOff")]
     lines = [line for line, _ in live_table(pods, 80, 10)]
     assert len(lines) == 6
@@ -55,8 +55,8 @@ def test_pods_that_are_not_well_come_first_where_there_is_little_room() -> None:
 
 
 @given(st.lists(st.text(max_size=20), max_size=30), st.integers(0, 100), st.integers(1, 40))
-def test_picture_fits_the_screen(names: list[str], columns: int, rows: int) -> None:
-    """No line is wider, and there are not more than half of it and a few."""
+def test_live_table_fits_the_screen(names: list[str], columns: int, rows: int) -> None:
+    """No line is wider than the screen, and the table takes at most about half its height."""
     lines = live_table([pod(name) for name in names], columns, rows)
     assert all(len(line) < max(columns, 1) or not line for line, _ in lines)
     assert len(lines) <= max(3, rows // 2) + 1

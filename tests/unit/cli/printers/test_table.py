@@ -1,4 +1,4 @@
-"""Rows as lines."""
+"""Tables printed as aligned lines."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ TABLE = {"columnDefinitions": COLUMNS, "rows": [{"cells": ["web", 3, "n1"], "obj
 
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.tuples(*[CELLS] * n), min_size=1)))
 def test_columns_begin_at_the_same_place(rows: list[tuple[str, ...]]) -> None:
-    """Each cell can be cut out of its line again, and three spaces at least are between two."""
+    """Each cell can be cut out of its line again; columns are at least three spaces apart."""
     lines, widths = align_rows(rows)
     for row, line in zip(rows, lines, strict=True):
         start = 0
@@ -30,7 +30,7 @@ def test_columns_begin_at_the_same_place(rows: list[tuple[str, ...]]) -> None:
 
 
 def test_widths_only_grow() -> None:
-    """What is added to a table keeps the columns that are on the screen already."""
+    """Lines added to a table keep the columns that are on the screen already."""
     _, widths = align_rows([("a long name", "x")])
     lines, later = align_rows([("web", "y")], widths)
     assert lines == ["web           y"]
@@ -38,7 +38,7 @@ def test_widths_only_grow() -> None:
 
 
 def test_short_columns_have_six_places() -> None:
-    """As kubectl's have."""
+    """kubectl uses the same minimum width."""
     assert align_rows([("UP", "X")])[0] == ["UP    X"]
 
 
@@ -52,14 +52,14 @@ def test_short_columns_have_six_places() -> None:
         (Decoration(kind="pod"), ("NAME", "READY"), ("pod/web", "3")),
     ],
 )
-def test_decoration_says_what_is_shown(decoration: Decoration, head: tuple[str, ...], row: tuple[str, ...]) -> None:
+def test_decoration_adds_columns_and_kinds(decoration: Decoration, head: tuple[str, ...], row: tuple[str, ...]) -> None:
     """Wide columns, namespaces, labels, kinds."""
     assert header(TABLE, decoration) == head
     assert rows_of(TABLE, decoration) == [row]
 
 
 def test_row_without_object_or_cells_is_shown_as_it_is() -> None:
-    """A server may leave out what was not asked for."""
+    """A server may leave out the object, or all rows."""
     table = {"columnDefinitions": COLUMNS, "rows": [{"cells": ["web"]}]}
     assert rows_of(table, Decoration(labels=True, namespaces=True)) == [("", "web", "<none>")]
     assert rows_of({"columnDefinitions": COLUMNS}, Decoration()) == []
@@ -76,13 +76,12 @@ def test_row_without_object_or_cells_is_shown_as_it_is() -> None:
         ("red \x1b[31m", "red ^[[31m"),
     ],
 )
-def test_cell_is_one_line_that_moves_no_cursor(value: object, text: str) -> None:
-    """Whatever an object says of itself."""
+def test_cell_is_one_line_without_control_characters(value: object, text: str) -> None:
     assert cell_text(value) == text
 
 
 def test_objects_without_a_table_get_names_and_ages() -> None:
-    """For servers that make none."""
+    """For servers that do not return tables."""
     table = plain_table([{"metadata": {"name": "web"}}], ["5s"])
     assert header(table, Decoration()) == ("NAME", "AGE")
     assert rows_of(table, Decoration(kind="thing")) == [("thing/web", "5s")]

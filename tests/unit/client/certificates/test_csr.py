@@ -1,4 +1,4 @@
-"""What a node asks to be certified, what became of it, and when it is due again."""
+"""A node's certificate signing requests: creation, outcome, and time of rotation."""
 
 from datetime import timedelta
 
@@ -35,8 +35,8 @@ def parsed(pem: bytes) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pem)
 
 
-def test_wishes_are_requests_that_signers_know() -> None:
-    """By the same rules that an API server's signers have."""
+def test_requests_follow_the_rules_of_the_signers() -> None:
+    """The rules are those of our API server's signers."""
     uses = usages(CLIENT, a_key().public_key())
     assert uses == ("digital signature", "client auth")
     assert kubelet_client_problem(signed_request(request_pem(CLIENT, a_key())), uses) == ""
@@ -44,14 +44,14 @@ def test_wishes_are_requests_that_signers_know() -> None:
     assert kubelet_serving_problem(signed_request(request_pem(SERVING, a_key())), uses) == ""
 
 
-def test_rsa_key_enciphers_too() -> None:
-    """A key from an older node may be one."""
+def test_rsa_key_adds_the_usage_key_encipherment() -> None:
+    """A node may have an RSA key from an older kubelet."""
     key = rsa.generate_private_key(65537, 1024).public_key()
     assert usages(CLIENT, key) == ("digital signature", "key encipherment", "client auth")
 
 
-def test_name_of_a_first_request_lasts() -> None:
-    """The same for the same node and key, so that it is found again; else another."""
+def test_name_of_the_first_request_is_stable() -> None:
+    """The same node and key give the same name, so that the request is found again; others give another name."""
     names = {
         stable_request_name(wish, a_key(key).public_key()) for wish in (CLIENT, client_template("n2")) for key in (0, 1)
     }
@@ -65,14 +65,13 @@ def test_name_of_a_first_request_lasts() -> None:
     [(CLIENT, 0, 0, True), (CLIENT, 1, 0, False), (client_template("n2"), 0, 0, False), (CLIENT, 0, 400, False)],
     ids=["ours", "another key", "another node", "what it gave is over"],
 )
-def test_earlier_request_is_ours(wish: CertificateTemplate, key: int, days: int, is_ours: bool) -> None:
-    """Only then is it used again."""
+def test_earlier_request_is_reused_only_if_ours(wish: CertificateTemplate, key: int, days: int, is_ours: bool) -> None:
     found = a_request("Approved", certificate=certificate_pem(CLIENT))
     assert is_request_for(found, wish, a_key(key).public_key(), NOW + timedelta(days=days)) is is_ours
 
 
 def test_unreadable_request_is_not_ours() -> None:
-    """Somebody else has taken the name."""
+    """Another client has used the name."""
     found = msgspec.structs.replace(a_request(), spec=msgspec.structs.replace(a_request().spec, request=b"x"))
     assert not is_request_for(found, CLIENT, a_key().public_key(), NOW)
 
@@ -88,15 +87,15 @@ def test_unreadable_request_is_not_ours() -> None:
     ],
     ids=["same", "another node", "names missing", "more names", "new address"],
 )
-def test_certificate_satisfies_a_wish(held: CertificateTemplate, wanted: CertificateTemplate, fits: bool) -> None:
-    """It may have more than is wanted, and nothing less."""
+def test_certificate_satisfies_a_template(held: CertificateTemplate, wanted: CertificateTemplate, fits: bool) -> None:
+    """It may have more names than wanted, but no fewer."""
     assert satisfies(parsed(certificate_pem(held)), wanted) is fits
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0, 1, exclude_max=True), st.integers(600, 400 * 86400), st.integers(-(10**6), 10**8))
 def test_rotation_comes_between_70_and_90_percent(share: float, seconds: int, later: int) -> None:
-    """At one time for one share, which the wait leads to, and never after the end."""
+    """The wait ends at the rotation time, or is zero once that has passed."""
     certificate, now = parsed(certificate_pem(CLIENT, seconds=seconds)), NOW + timedelta(seconds=later)
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     due = rotation_at(certificate, share)
@@ -106,8 +105,8 @@ def test_rotation_comes_between_70_and_90_percent(share: float, seconds: int, la
     assert is_valid(certificate, now) is (now <= end)
 
 
-def test_wish_that_has_no_certificate_does_not_wait() -> None:
-    """Nor does one whose certificate has become another's, as when an address changes."""
+def test_missing_or_outdated_certificate_is_requested_at_once() -> None:
+    """A serving certificate is outdated when the addresses of the node change."""
     certificate = parsed(certificate_pem(SERVING))
     assert wait_seconds(None, CLIENT, NOW, 0.5) == 0
     assert wait_seconds(certificate, serving_template("n1", ["10.0.0.9"]), NOW, 0.5) == 0
@@ -128,7 +127,7 @@ def test_wish_that_has_no_certificate_does_not_wait() -> None:
     ids=["pending", "approved", "issued", "neither", "denied", "failed"],
 )
 def test_outcome_of_a_request(conditions: tuple[str, ...], has_certificate: bool, outcome: bytes | str | None) -> None:
-    """A certificate counts once it is approved; a refusal is final and says why."""
+    """The certificate counts only once the request is approved; a denial is final and gives its reason."""
     request = a_request(*conditions, certificate=b"pem" if has_certificate else None)
     if isinstance(outcome, str):
         with pytest.raises(RequestRefused) as refused:
@@ -138,14 +137,14 @@ def test_outcome_of_a_request(conditions: tuple[str, ...], has_certificate: bool
         assert issued_certificate(request, "") == outcome
 
 
-def test_request_that_was_made_anew_is_not_ours() -> None:
-    """Its key is another's."""
+def test_recreated_request_is_rejected() -> None:
+    """The request with another UID belongs to another key."""
     with pytest.raises(RequestRefused, match=GONE):
         issued_certificate(a_request("Approved"), "another-uid")
 
 
 def test_request_without_a_name_gets_one_from_the_server() -> None:
-    """Renewals need none that lasts."""
+    """Renewals need no stable name."""
     made = request_object(CLIENT, a_key().public_key(), b"pem")
     assert (made.metadata.name, made.metadata.generate_name) == ("", "csr-")
     assert (CLIENT.file_name, SERVING.file_name) == ("kubelet-client", "kubelet-server")

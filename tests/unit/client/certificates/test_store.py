@@ -1,4 +1,4 @@
-"""Certificates and keys on disk: the current one is always whole."""
+"""Certificates and keys on disk: the current pair is always complete."""
 
 import stat
 from datetime import timedelta
@@ -19,8 +19,8 @@ def stored(files: CertificateStore, *, days: int = 0, key: int = 0) -> bytes:
     return pem
 
 
-def test_pair_is_kept_for_its_owner_alone_behind_a_link(tmp_path: Path) -> None:
-    """As a kubelet keeps it: one file with both, named by its date."""
+def test_pair_is_stored_in_a_private_file_behind_a_link(tmp_path: Path) -> None:
+    """One file with certificate and key, named by date, as the kubelet stores it."""
     files = CertificateStore(tmp_path / "pki", "kubelet-client")
     assert files.current() is None
     stored(files)
@@ -30,8 +30,8 @@ def test_pair_is_kept_for_its_owner_alone_behind_a_link(tmp_path: Path) -> None:
     assert path.read_bytes().count(b"-----BEGIN ") == 2
 
 
-def test_new_pair_replaces_the_old_and_few_are_kept(tmp_path: Path) -> None:
-    """Two old ones, for whoever has one open."""
+def test_new_pair_replaces_the_current_and_two_old_ones_are_kept(tmp_path: Path) -> None:
+    """A process may still have an old file open."""
     files = CertificateStore(tmp_path, "kubelet-client")
     for days in range(5):
         stored(files, days=days, key=days)
@@ -41,8 +41,8 @@ def test_new_pair_replaces_the_old_and_few_are_kept(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("kubelet-client-2026-*.pem"))) == 3
 
 
-def test_change_that_was_cut_short_is_finished(tmp_path: Path) -> None:
-    """A kubelet takes the old link away before it has the new one in its place."""
+def test_interrupted_replacement_is_completed(tmp_path: Path) -> None:
+    """The kubelet removes the old link before it renames the new one."""
     files = CertificateStore(tmp_path, "kubelet-client")
     stored(files)
     files.current_path.rename(tmp_path / "kubelet-client-updated.pem")
@@ -50,8 +50,8 @@ def test_change_that_was_cut_short_is_finished(tmp_path: Path) -> None:
     assert files.current_path.is_symlink()
 
 
-def test_certificate_of_another_key_is_not_kept(tmp_path: Path) -> None:
-    """Nor a text that is none; what was there stays."""
+def test_certificate_of_another_key_is_rejected(tmp_path: Path) -> None:
+    """Invalid PEM is rejected as well; the current pair stays."""
     files = CertificateStore(tmp_path, "kubelet-client")
     stored(files)
     for pem in (certificate_pem(WISH, key=1), b"nonsense"):
@@ -61,7 +61,7 @@ def test_certificate_of_another_key_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_file_in_place_of_the_link_is_left_alone(tmp_path: Path) -> None:
-    """Somebody has put it there."""
+    """A regular file at the link's path is never overwritten."""
     files = CertificateStore(tmp_path, "kubelet-client")
     files.current_path.write_text("mine")
     with pytest.raises(CertificateStoreError, match="is a file and no link"):
@@ -72,15 +72,14 @@ def test_file_in_place_of_the_link_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_key_that_cannot_be_used_is_refused() -> None:
-    """The message shows nothing of it."""
+    """The message does not contain the key."""
     for pem in (b"", b"-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"):
         with pytest.raises(ValueError, match="no private key") as caught:
             read_key(pem)
         assert "c2VjcmV0" not in str(caught.value)
 
 
-def test_pair_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    """With the file's name."""
+def test_write_failure_names_the_path(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(CertificateStoreError, match="taken"):
         stored(CertificateStore(tmp_path / "taken", "kubelet-client"))

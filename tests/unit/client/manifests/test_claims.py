@@ -1,4 +1,4 @@
-"""Each name comes from one file."""
+"""Conflict resolution: each name comes from a single manifest file."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,8 +25,8 @@ def decide(files: dict[str, list[Item]], owners: dict[str, str] | None = None) -
     )
 
 
-def test_first_file_in_order_wins_unless_another_has_it() -> None:
-    """Who has it keeps it until its file gives it up; then the next one comes."""
+def test_first_file_wins_unless_another_file_owns_the_name() -> None:
+    """The owner keeps the name until its file drops it; then the next file gets it."""
     files = {"/b": [("web", "1")], "/a": [("web", "2")]}
     first = decide(files)
     assert first.items == (("web", "1"),)
@@ -37,8 +37,8 @@ def test_first_file_in_order_wins_unless_another_has_it() -> None:
     assert decide({"/b": [("web", "1")]}, {"web": "/a"}).owners == {"web": "/b"}
 
 
-def test_name_or_uid_used_twice_is_told() -> None:
-    """In one file the first counts; one UID cannot be two things, but no UID can."""
+def test_duplicate_name_or_uid_is_reported() -> None:
+    """Within a file the first one counts; several items may have no UID."""
     outcome = decide({"/f": [("web", "1"), ("web", "2"), ("other", "1"), ("x", ""), ("y", "")]})
     assert outcome.items == (("web", "1"), ("x", ""), ("y", ""))
     assert outcome.losses["/f"] == (
@@ -47,8 +47,8 @@ def test_name_or_uid_used_twice_is_told() -> None:
     )
 
 
-def test_losses_stand_behind_what_is_wrong_already() -> None:
-    """One text for each file."""
+def test_losses_are_appended_to_the_problems_of_the_file() -> None:
+    """Each file has a single text."""
     assert with_losses({"/a": "bad", "/b": "worse"}, {"/a": ("lost", "more"), "/c": ("late",)}) == {
         "/a": "bad; lost; more",
         "/b": "worse",
@@ -62,8 +62,8 @@ _FILES = st.dictionaries(st.sampled_from(["/x", "/y", "/z"]), _ITEMS)
 
 @settings(max_examples=150, deadline=None)
 @given(looks=st.lists(_FILES, max_size=5))
-def test_names_and_uids_are_unique_whatever_the_files_say(looks: list[dict[str, list[Item]]]) -> None:
-    """Each winner is named by its owner, and every claim that did not win is told as lost."""
+def test_names_and_uids_are_unique_for_any_files(looks: list[dict[str, list[Item]]]) -> None:
+    """Each winner comes from its owner's file, and every other claim is reported as lost."""
     owners: dict[str, str] = {}
     for files in looks:
         outcome = decide(files, owners)
@@ -80,8 +80,8 @@ def test_names_and_uids_are_unique_whatever_the_files_say(looks: list[dict[str, 
 @given(
     looks=st.lists(st.dictionaries(st.sampled_from(["/x", "/y", "/z"]), st.sets(st.sampled_from("abc"))), max_size=5)
 )
-def test_file_keeps_what_it_has_as_long_as_it_names_it(looks: list[dict[str, set[str]]]) -> None:
-    """Another file gets it only then; and what any file names is there."""
+def test_file_keeps_a_name_as_long_as_it_defines_it(looks: list[dict[str, set[str]]]) -> None:
+    """Every name that some file defines has an owner."""
     owners: dict[str, str] = {}
     for named in looks:
         outcome = decide({path: [(name, "") for name in sorted(names)] for path, names in named.items()}, owners)

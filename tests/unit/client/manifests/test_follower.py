@@ -1,4 +1,4 @@
-"""When a changed file may be read, and which files are manifests."""
+"""When a changed file is read, and which files are manifests."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +9,7 @@ from pykubelet.client.manifests.scanner import is_manifest_name
 
 
 def test_name_is_due_after_its_last_change() -> None:
-    """Each change starts the wait anew, and the newest says how long it is."""
+    """Each change restarts the wait with the quiet period of that change."""
     settling = SettlingFiles()
     settling.note("a", 0.0, 1.0)
     settling.note("b", 0.0, 0.1)
@@ -23,7 +23,7 @@ def test_name_is_due_after_its_last_change() -> None:
 
 
 def test_names_due_soon_after_the_first_are_taken_with_it() -> None:
-    """A rename: the new name is complete at once, the old one might come back for a while."""
+    """For a rename: the new name is complete at once, while the old one waits a little in case it returns."""
     settling = SettlingFiles()
     settling.note("old", 0.0, 0.1)
     settling.note("new", 0.0, 0.03)
@@ -36,7 +36,7 @@ def test_names_due_soon_after_the_first_are_taken_with_it() -> None:
 @settings(max_examples=100, deadline=None)
 @given(notes=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9), st.integers(0, 9)), max_size=8))
 def test_every_name_is_due_once(notes: list[tuple[str, int, int]]) -> None:
-    """Nothing is lost: at the end of time each name that changed has been due."""
+    """In the end each changed name has been due."""
     settling = SettlingFiles()
     for name, at, quiet in notes:
         settling.note(name, at, quiet)
@@ -65,7 +65,7 @@ def test_every_name_is_due_once(notes: list[tuple[str, int, int]]) -> None:
         ("..data", False, False),
     ],
 )
-def test_manifest_is_known_by_its_name(name: str, by_default: bool, widened: bool) -> None:
-    """Editors' leftovers never count, other names only if asked for."""
+def test_manifest_is_recognized_by_its_file_name(name: str, by_default: bool, widened: bool) -> None:
+    """Backup files of editors never count, other names only on request."""
     assert is_manifest_name(name) is by_default
     assert is_manifest_name(name, ("",)) is widened

@@ -1,4 +1,4 @@
-"""Last known good: what files name goes only when someone removed it."""
+"""Last known good: an item of a manifest goes only when it was deliberately removed."""
 
 import pytest
 from hypothesis import given, settings
@@ -37,8 +37,8 @@ def items(view: PathView[Item]) -> list[Item]:
     return [item for reading in view.files.values() for item in reading.items]
 
 
-def test_file_with_a_problem_keeps_what_it_does_not_name_now() -> None:
-    """Good documents count, and so do the old ones that the bad documents may have been."""
+def test_file_with_a_problem_keeps_items_it_no_longer_defines() -> None:
+    """Valid documents count, and so do old items, which the broken documents may have defined."""
     view = seen(look({"/m/f": read(A, B)}), look({"/m/f": read(A2, problem="line 9: bad")}))
     assert items(view) == [A2, B]
     assert view.files["/m/f"].problem == "line 9: bad"
@@ -47,13 +47,13 @@ def test_file_with_a_problem_keeps_what_it_does_not_name_now() -> None:
 
 
 def test_unchanged_file_stays_as_it_was() -> None:
-    """None stands for "as before", problem included; for a file never read, for nothing yet."""
+    """None means that the file is unchanged, problem included; a file never read yields no items yet."""
     view = seen(look({"/m/f": read(A, problem="p")}), look({"/m/f": None, "/m/new": None}))
     assert view.files == {"/m/f": read(A, problem="p")}
 
 
 def test_equal_items_stay_the_same_objects() -> None:
-    """A file that was only touched gives nothing to compare."""
+    """A file that was only touched causes no comparison of items."""
     first = seen(look({"/m/f": read(("a", 1))}))
     assert after(first, look({"/m/f": read(("a", 1))})).files["/m/f"].items is first.files["/m/f"].items
 
@@ -69,8 +69,8 @@ def test_equal_items_stay_the_same_objects() -> None:
         pytest.param(look({"/m/f": read(problem="bad")}), True, "", id="file broken"),
     ],
 )
-def test_items_go_only_when_removed(scan: PathScan[Item], kept: bool, problem: str) -> None:
-    """What merely vanished or broke keeps its items, and says so; the next good look heals it."""
+def test_items_are_dropped_only_when_removed(scan: PathScan[Item], kept: bool, problem: str) -> None:
+    """A vanished folder or broken file keeps its items with a problem; the next good scan clears it."""
     good = look({"/m/f": read(A)})
     view = seen(good, scan)
     assert bool(items(view)) is kept
@@ -80,8 +80,7 @@ def test_items_go_only_when_removed(scan: PathScan[Item], kept: bool, problem: s
     assert (healed.problem, healed.has_vanished, healed.files) == ("", False, {"/m/f": read(A)})
 
 
-def test_vanished_folder_without_items_promises_nothing() -> None:
-    """There is nothing to keep."""
+def test_vanished_folder_without_items_does_not_mention_kept_items() -> None:
     assert seen(look({}, folder=None, problem="gone")).problem == "gone"
 
 
@@ -99,8 +98,8 @@ _SCANS = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(scans=st.lists(_SCANS, max_size=6))
-def test_item_goes_only_with_its_file_or_from_a_good_one(scans: list[PathScan[Item]]) -> None:
-    """Whatever the order of looks; and what is named now is there."""
+def test_item_is_dropped_only_with_its_file_or_by_a_valid_one(scans: list[PathScan[Item]]) -> None:
+    """For any order of scans; items that a file defines now are always present."""
     view = seen()
     for scan in scans:
         before, view = view, after(view, scan)

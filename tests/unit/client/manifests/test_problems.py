@@ -1,4 +1,4 @@
-"""Problems are told when they begin, change and end, and only then."""
+"""Problems are reported when they begin or change, and cleared when they end."""
 
 from pykubelet.client.manifests.last_known_good import ProblemBook, SourceProblem
 
@@ -14,8 +14,8 @@ class Told:
         self.calls.append((source, where))
 
 
-def test_problem_is_told_once_and_cleared_once() -> None:
-    """Saying the same again is silence; another message replaces the first."""
+def test_problem_is_reported_once_and_cleared_once() -> None:
+    """A repeated message is not reported again; a different one replaces it."""
     told = Told()
     book = ProblemBook("file", told)
     for messages in ({}, {"/a": "x"}, {"/a": "x"}, {"/a": "y", "/b": "z"}, {"/b": "z"}, {}, {}):
@@ -29,8 +29,8 @@ def test_problem_is_told_once_and_cleared_once() -> None:
     ]
 
 
-def test_problem_is_a_line_where_someone_listens() -> None:
-    """For people at a terminal: what is wrong, and that it no longer is."""
+def test_problem_is_printed_when_it_begins_and_ends() -> None:
+    """For people at a terminal."""
     told, lines = Told(), list[str]()
     book = ProblemBook("file", told, say=lines.append)
     for messages in ({"/a": "line 3: bad"}, {"/a": "line 3: bad"}, {}):

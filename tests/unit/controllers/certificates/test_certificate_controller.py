@@ -1,4 +1,4 @@
-"""Certificate requests: which are approved, what is signed, and when they are deleted."""
+"""CertificateSigningRequests: which are approved, which are signed, and when they are deleted."""
 
 from datetime import datetime, timedelta
 
@@ -49,12 +49,14 @@ def using(request: CertificateSigningRequest, *usages: str) -> CertificateSignin
     ids=["token", "itself", "another node", "serving", "approved", "denied", "issued", "usages"],
 )
 def test_rights_that_approve_a_request(request_: CertificateSigningRequest, asked: list[str]) -> None:
-    """Nodes renew their own; whoever has a token asks for a first one. The rest is for people."""
+    """A node may renew its own client certificate, a bootstrap token may request the first.
+
+    Others need manual approval.
+    """
     assert [question.subresource for question in csr_recognizers(request_)] == asked
 
 
-def test_question_is_about_the_sender() -> None:
-    """With its user and groups, as the server wrote them down."""
+def test_access_review_is_for_the_requesting_user() -> None:
     asker = by("system:node:n1", a_request())
     spec = new_access_review(asker, csr_recognizers(asker)[0]).spec
     attributes = spec.resource_attributes
@@ -76,19 +78,19 @@ def test_question_is_about_the_sender() -> None:
     ids=["pending", "client", "serving", "failed", "denied", "issued"],
 )
 def test_approved_requests_are_signed_once(request_: CertificateSigningRequest, signs: bool) -> None:
-    """And nothing else."""
+    """Failed, denied and issued requests are not signed."""
     assert is_to_sign(request_) is signs
 
 
 def test_request_for_another_signer_is_left_alone() -> None:
-    """Even if it is approved."""
+    """It is neither approved nor, once approved, signed."""
     other = msgspec.structs.replace(a_request().spec, signer_name="example.com/other")
     assert not is_to_sign(msgspec.structs.replace(a_request("Approved"), spec=other))
     assert csr_recognizers(msgspec.structs.replace(a_request(), spec=other)) == ()
 
 
-def test_request_that_is_none_has_a_problem() -> None:
-    """In words for its condition."""
+def test_invalid_request_is_described() -> None:
+    """The text is for a condition of the request."""
     spec = a_request().spec
     broken = msgspec.structs.replace(a_request(), spec=msgspec.structs.replace(spec, request=b"x"))
     assert csr_problem(broken) == "PEM block type must be CERTIFICATE REQUEST"
@@ -114,18 +116,17 @@ def at(**passed: float) -> datetime:
     ids=["age unknown", "denied", "approved", "issued", "over", "unreadable"],
 )
 def test_requests_go_when_they_are_over(request_: CertificateSigningRequest, due: datetime | None) -> None:
-    """An hour after they are settled, or with the certificate."""
+    """Requests are deleted an hour after they are denied or issued, or when the certificate expires."""
     assert csr_deletion_time(request_) == due
 
 
-def test_request_that_nobody_cares_for_goes_after_a_day() -> None:
-    """By its age."""
+def test_pending_request_is_deleted_after_a_day() -> None:
     metadata = msgspec.structs.replace(a_request().metadata, creation_timestamp=format_time(NOW))
     assert csr_deletion_time(msgspec.structs.replace(a_request(), metadata=metadata)) == at(days=1)
 
 
-def test_certificate_has_what_was_asked_for_and_no_more() -> None:
-    """Names and key of the request, the usages beside it; it is no authority, and our authority vouches for it."""
+def test_certificate_has_the_requested_names_and_usages() -> None:
+    """It is not a CA certificate, and our authority signed it."""
     certificate = x509.load_pem_x509_certificate(certificate_pem(SERVING))
     certificate.verify_directly_issued_by(an_authority().certificate)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -139,7 +140,7 @@ def test_certificate_has_what_was_asked_for_and_no_more() -> None:
 @settings(max_examples=50)
 @given(st.none() | st.integers(0, 2**31 - 1))
 def test_life_is_between_ten_minutes_and_a_year(seconds: int | None) -> None:
-    """However much is asked for."""
+    """A requested lifetime outside these limits is clamped."""
     assert timedelta(minutes=10) <= certificate_lifetime(seconds, LIFE) <= LIFE
     assert (
         seconds is None
@@ -149,7 +150,7 @@ def test_life_is_between_ten_minutes_and_a_year(seconds: int | None) -> None:
 
 
 def test_certificate_ends_with_its_authority_at_the_latest() -> None:
-    """And one that is over signs nothing."""
+    """An expired authority signs nothing."""
     late = NOW + 10 * YEAR - timedelta(days=1)
     certificate = x509.load_pem_x509_certificate(certificate_pem(CLIENT, at=late))
     assert certificate.not_valid_after_utc == an_authority().certificate.not_valid_after_utc

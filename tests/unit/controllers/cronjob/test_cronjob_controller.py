@@ -33,7 +33,7 @@ MINUTES = int(EPOCH.timestamp()) // 60
 
 
 def cron(schedule: str = "0 * * * *", *, active: tuple[Job, ...] = (), last: bool = True, **spec: Any) -> CronJob:
-    """Made two hours ago, started an hour ago; the next start is now."""
+    """A CronJob created almost two hours ago with the last start an hour ago; the next start is now."""
     made = format_time(EPOCH - timedelta(minutes=119))
     status = CronJobStatus(
         active=tuple(map(reference_to, active)), last_schedule_time=format_time(HOUR_AGO) if last else None
@@ -54,7 +54,7 @@ def job(name: str = f"cron-{MINUTES - 60}", *, ends: str | None = None, at: int 
 
 
 class World:
-    """A controller with one cron job and some jobs, in the API and in its indexes."""
+    """A controller with one CronJob and some jobs, in the API and in its indexes."""
 
     def __init__(self, one: CronJob, *jobs: Job, unseen: tuple[Job, ...] = (), client: Client | None = None) -> None:
         self.api, self.told = MemoryApi(VirtualClock()), list[tuple[str, str]]()
@@ -105,7 +105,7 @@ ODD: list[tuple[str, CronJob, list[str]]] = [
 
 @pytest.mark.parametrize(("one", "told"), [pytest.param(*row[1:], id=row[0]) for row in ODD])
 async def test_cron_job_that_makes_nothing(one: CronJob, told: list[str]) -> None:
-    """A warning says why; nothing is looked at again before something changes."""
+    """An invalid schedule or zone causes a warning. The CronJob is not requeued."""
     world = World(one)
     await world.controller.sync(KEY)
     assert [" ".join(event) for event in world.told] == told
@@ -113,8 +113,8 @@ async def test_cron_job_that_makes_nothing(one: CronJob, told: list[str]) -> Non
     assert KEY not in world.controller.queue
 
 
-async def test_zone_within_the_schedule_is_told_and_taken() -> None:
-    """It is not official, but it works, and counts more than the field."""
+async def test_zone_within_the_schedule_is_reported_and_used() -> None:
+    """It is unsupported, but works and overrides the timeZone field."""
     world = World(cron("TZ=UTC 0 * * * *", time_zone="Asia/Kolkata"))
     await world.controller.sync(KEY)
     assert [reason for reason, _ in world.told] == ["UnsupportedSchedule", "SuccessfulCreate"]
@@ -122,7 +122,7 @@ async def test_zone_within_the_schedule_is_told_and_taken() -> None:
 
 
 async def test_start_is_missed_when_its_deadline_is_over() -> None:
-    """Without a word; the next one is waited for."""
+    """No event is emitted, and the controller waits for the next start."""
     world = World(cron(starting_deadline_seconds=5))
     await asyncio.sleep(6)
     await world.controller.sync(KEY)
@@ -133,8 +133,8 @@ async def test_start_is_missed_when_its_deadline_is_over() -> None:
     assert len(world.controller.queue) == 1
 
 
-async def test_unknown_job_at_work_is_told_and_only_our_own_is_taken_in() -> None:
-    """A start that was made and not written down is made good; Forbid holds because of it."""
+async def test_unknown_active_job_is_reported_and_only_our_own_is_added_to_the_status() -> None:
+    """A job that was created but is missing from the status is added to it, so Forbid holds."""
     foreign = job("by-hand")
     ours = new_job(cron(), HOUR_AGO, UTC)
     ours = replace(ours, metadata=replace(ours.metadata, uid="ours", namespace="default"))
@@ -153,7 +153,7 @@ async def test_unknown_job_at_work_is_told_and_only_our_own_is_taken_in() -> Non
 
 
 async def test_active_job_that_is_gone_is_forgotten() -> None:
-    """Only if the server says so, too: the index may be late."""
+    """A job that is only missing from the index stays, because the index may be late."""
     there, gone = job(), job("cron-gone")
     world = World(cron(suspend=True, active=(there, gone)), unseen=(there,))
     await world.controller.sync(KEY)
@@ -163,7 +163,7 @@ async def test_active_job_that_is_gone_is_forgotten() -> None:
 
 @pytest.mark.parametrize("is_ours", [True, False])
 async def test_job_of_the_name_exists_already(*, is_ours: bool) -> None:
-    """Made by us it is written down; another's is left alone."""
+    """A job that the CronJob controls is added to the status; another one is left alone."""
     owners = (new_controller_ref(cron()),) if is_ours else (OwnerReference(kind="X", name="x", uid="x"),)
     world = World(cron(), unseen=(job(NEW, owner_references=owners),))
     await world.controller.sync(KEY)
@@ -180,8 +180,8 @@ async def test_job_of_the_name_exists_already(*, is_ours: bool) -> None:
     ],
     ids=["get", "delete", "create"],
 )
-async def test_replacement_that_fails_is_told_and_tried_again(at: int, event: tuple[str, str]) -> None:
-    """What was deleted by then is written down."""
+async def test_failed_replacement_is_reported_and_raised(at: int, event: tuple[str, str]) -> None:
+    """A job that was deleted before the failure is removed from the status."""
     old = job()
     world = World(cron(active=(old,), concurrency_policy="Replace"), old)
     world.use(FaultyClient(world.api, Fault.FAILED, at=at))
@@ -192,7 +192,7 @@ async def test_replacement_that_fails_is_told_and_tried_again(at: int, event: tu
 
 
 async def test_status_is_not_written_over_a_newer_one() -> None:
-    """The next sync, with a newer copy, finds the job that was made."""
+    """The job has been created; the next sync, with a newer copy, finds it."""
     world = World(cron())
     (document,) = world.api.documents(CRON_JOBS.resource)
     world.api.put(CRON_JOBS.resource, document)
@@ -202,7 +202,7 @@ async def test_status_is_not_written_over_a_newer_one() -> None:
 
 
 async def test_cron_job_that_is_gone_or_another_by_now_is_left_alone() -> None:
-    """A namesake has its own jobs."""
+    """A CronJob recreated under the same name does not adopt the old one's jobs."""
     world = World(cron(), job())
     await world.controller.sync("default/none")
     stored = serializer.to_document(replace(cron(), metadata=replace(cron().metadata, uid="other")))
@@ -212,7 +212,7 @@ async def test_cron_job_that_is_gone_or_another_by_now_is_left_alone() -> None:
 
 
 async def test_start_is_not_made_again_when_it_is_in_the_status() -> None:
-    """The job is known by its name."""
+    """The name identifies the job of a start."""
     made = job(NEW)
     world = World(cron(active=(made,)), made)
     await world.controller.sync(KEY)
@@ -220,7 +220,7 @@ async def test_start_is_not_made_again_when_it_is_in_the_status() -> None:
 
 
 async def test_new_schedule_wakes_the_cron_job_when_it_is_due() -> None:
-    """And not before; one that is none is told."""
+    """An unparseable schedule causes an event instead."""
     world = World(cron())
     queue = world.controller.queue
     world.controller.cron_updated(cron(), cron("x"))
@@ -251,7 +251,7 @@ CHANGES: list[tuple[str, Callable[[CronJobController], None], bool]] = [
 
 @pytest.mark.parametrize(("change", "wakes"), [pytest.param(*row[1:], id=row[0]) for row in CHANGES])
 async def test_changes_wake_the_cron_job(change: Callable[[CronJobController], None], *, wakes: bool) -> None:
-    """Its own, and those of its jobs."""
+    """Changes of the CronJob and of jobs that it controls or controlled count."""
     world = World(cron())
     change(world.controller)
     assert len(world.controller.queue) == wakes
@@ -265,7 +265,7 @@ ENDS = st.lists(st.tuples(st.sampled_from([None, "Complete", "Failed"]), st.bool
 def test_history_keeps_the_newest_and_review_forgets_the_finished(
     ends: list[tuple[str | None, bool, int]], good: int | None, bad: int | None
 ) -> None:
-    """Whatever jobs there are, listed as active or not."""
+    """The jobs and the status list of active jobs are arbitrary."""
     jobs = [job(f"j{number}", ends=kind, at=at) for number, (kind, _, at) in enumerate(ends)]
     listed = tuple(one for one, (_, is_listed, _) in zip(jobs, ends, strict=True) if is_listed)
     one = cron(active=listed, successful_jobs_history_limit=good, failed_jobs_history_limit=bad)

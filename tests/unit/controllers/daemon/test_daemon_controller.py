@@ -59,7 +59,7 @@ def pod(name: str, node_name: str, phase: str = "Running") -> Pod:
 
 
 class World:
-    """A controller between an API and what it has been shown of it."""
+    """A controller between an API and the informer caches that a test fills."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class World:
             self.told.append(reason)
 
     def show(self) -> None:
-        """Let the controller see everything; nothing is awaited any more."""
+        """Copy all objects from the API to the caches, and clear all expectations."""
         (document,) = self.api.documents(DAEMON_SETS.resource)
         self.sets.put(serializer.from_document(document, DaemonSet))
         for one in self.pods.of_owner(daemon_set(), with_orphans=True):
@@ -110,7 +110,7 @@ class World:
         return serializer.from_document(document, DaemonSet).status
 
     async def settle(self) -> None:
-        """Sync what is shown until nothing fails and nothing changes."""
+        """Sync twelve times, removing deleted pods and refreshing the caches in between."""
         for _ in range(12):
             self.controller.queue.add(KEY)
             while len(self.controller.queue):
@@ -124,7 +124,7 @@ class World:
 
 @pytest.mark.parametrize("fault", CALL_FAULTS)
 async def test_every_node_has_its_pod_in_the_end_whatever_fails(fault: Fault) -> None:
-    """One fault, at every place there is for it; pods where none should be are gone."""
+    """Injects one fault at each call in turn; pods on ineligible nodes are deleted."""
     at = 0
     while True:
         api = MemoryApi(VirtualClock())
@@ -147,7 +147,7 @@ async def test_every_node_has_its_pod_in_the_end_whatever_fails(fault: Fault) ->
 
 
 async def test_set_that_selects_everything_does_nothing() -> None:
-    """It would take over the cluster."""
+    """It would otherwise adopt every pod."""
     world = World(daemon_set(selector=LabelSelector()), node("n1"))
     await world.controller.sync(KEY)
     assert world.told == ["SelectingAll"]
@@ -155,7 +155,7 @@ async def test_set_that_selects_everything_does_nothing() -> None:
 
 
 async def test_set_being_deleted_does_nothing() -> None:
-    """Not even a status; one that is gone is forgotten."""
+    """Not even the status is written. A deleted set loses its expectations."""
     world = World(daemon_set(deletion_timestamp=format_time(EPOCH)), node("n1"))
     await world.controller.sync(KEY)
     assert world.api.calls == []
@@ -165,7 +165,7 @@ async def test_set_being_deleted_does_nothing() -> None:
 
 
 async def test_waiting_set_only_reports() -> None:
-    """It has not acted on its generation, so it does not say so."""
+    """It has not acted on its generation, so observedGeneration stays old."""
     world = World(daemon_set(), node("n1"))
     world.expectations.set(KEY, add=1, now_seconds=0)
     await world.controller.sync(KEY)
@@ -186,7 +186,7 @@ async def test_waiting_set_only_reports() -> None:
 
 
 async def test_bursts_limit_both_directions() -> None:
-    """So many creations and so many deletions at once, and no more expected."""
+    """The limit holds for creations and for deletions, and for the expectations."""
     world = World(daemon_set(), *(node(f"n{n}") for n in range(9)), burst=2)
     for number in range(5):
         world.api.put(PODS.resource, serializer.to_document(pod(f"p{number}", "n0")))
@@ -199,8 +199,8 @@ async def test_bursts_limit_both_directions() -> None:
     assert (found.add, found.delete) == (2, 2)
 
 
-async def test_namespace_that_goes_away_is_no_failure() -> None:
-    """Any other error is one, and is the one raised even if the status cannot be written either."""
+async def test_terminating_namespace_is_no_failure() -> None:
+    """Any other error is raised, even if writing the status fails, too."""
     control = FakePodControl()
     control.error = Forbidden("no", details={"causes": [{"reason": "NamespaceTerminating"}]})
     world = World(daemon_set(), node("n1"), node("n2"), control=control)
@@ -214,8 +214,7 @@ async def test_namespace_that_goes_away_is_no_failure() -> None:
         await world.controller.sync(KEY)
 
 
-async def test_set_is_looked_at_again_when_pods_should_be_available() -> None:
-    """After minReadySeconds."""
+async def test_set_is_requeued_after_min_ready_seconds() -> None:
     world = World(daemon_set(min_ready=30), node("n1"))
     one = pod("a", "n1")
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(EPOCH)}
@@ -229,7 +228,7 @@ async def test_set_is_looked_at_again_when_pods_should_be_available() -> None:
 
 
 async def test_adoption_that_fails_is_raised() -> None:
-    """Nothing is created beside an orphan that might be ours."""
+    """No pod is created next to an orphan that may belong to the set."""
     control = FakePodControl()
     control.error = InternalError("broken")
     world = World(daemon_set(), node("n1"), control=control)
@@ -242,7 +241,7 @@ async def test_adoption_that_fails_is_raised() -> None:
 
 @pytest.mark.parametrize("error", [InternalError("broken"), NotFound("gone")])
 async def test_failed_deletions_are_not_awaited(error: ApiError) -> None:
-    """What is gone already is no failure."""
+    """A pod that is already gone is no failure."""
     control = FakePodControl()
     control.error = error
     world = World(daemon_set(), node("n1"), control=control)
@@ -260,7 +259,6 @@ async def test_failed_deletions_are_not_awaited(error: ApiError) -> None:
 
 
 async def test_unscheduled_pod_for_a_lost_node_is_deleted() -> None:
-    """Nobody else would."""
     control = FakePodControl()
     world = World(daemon_set(), control=control)
     template = template_for(daemon_set(), "gone", DaemonPodRevision(""))

@@ -1,4 +1,4 @@
-"""Which change enqueues which DaemonSet, and which expectations it fulfils."""
+"""The DaemonSets that an event enqueues, and the expectations that it fulfils."""
 
 from collections.abc import Callable
 from typing import Any
@@ -50,7 +50,7 @@ def node(*taints: Taint, **labels: str) -> Node:
 
 
 class World:
-    """The event handlers over three sets."""
+    """The event handlers over three DaemonSets."""
 
     def __init__(self) -> None:
         self.expectations, self.queue = CountingExpectations(), WorkQueue()
@@ -108,14 +108,13 @@ NEWS: list[tuple[str, Callable[[DaemonSetEventHandlers], None], list[str]]] = [
 async def test_event_enqueues_the_sets_it_concerns(
     event: Callable[[DaemonSetEventHandlers], None], expected: list[str]
 ) -> None:
-    """And no others."""
     world = World()
     event(world.handlers)
     assert await world.woken() == expected
 
 
 async def test_pods_fulfil_what_is_expected() -> None:
-    """One that ends already was never the creation; a set that goes, or is replaced, expects nothing."""
+    """A terminating pod counts as a deletion, not as a creation. A recreated set has no expectations."""
     world = World()
     world.expectations.set("ns/a", add=1, delete=1, now_seconds=0)
     world.handlers.pod_added(pod(A, deletion_timestamp=AT))
@@ -128,8 +127,8 @@ async def test_pods_fulfil_what_is_expected() -> None:
     assert world.expectations.get("ns/a") is None
 
 
-async def test_ready_pod_is_looked_at_again_when_it_is_available() -> None:
-    """Also if nothing else happens."""
+async def test_ready_pod_requeues_its_set_for_when_it_is_available() -> None:
+    """Only a set with minReadySeconds is requeued later."""
     world = World()
     world.handlers.pod_updated(pod(A), pod(A, version="2", ready=True))
     world.handlers.pod_updated(pod(B), pod(B, version="2", ready=True))

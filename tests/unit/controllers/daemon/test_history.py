@@ -31,7 +31,7 @@ def pod(name: str, value: str) -> Pod:
 
 
 class World:
-    """A history over what is in the API."""
+    """The history of a DaemonSet over an API and its caches."""
 
     def __init__(self, *pods: Pod) -> None:
         self.api, self.control, self.index = MemoryApi(VirtualClock()), FakePodControl(), PodIndex()
@@ -61,7 +61,7 @@ class World:
 
 
 async def test_old_version_that_comes_back_becomes_the_newest() -> None:
-    """And keeps its name, so its pods are up to date."""
+    """The revision keeps its name and hash, so its pods are up to date."""
     world = World()
     world.add("first", 1, TEMPLATE, **{REVISION_LABEL: "one"})
     world.add("second", 2, OTHER, **{REVISION_LABEL: "two"})
@@ -71,7 +71,7 @@ async def test_old_version_that_comes_back_becomes_the_newest() -> None:
 
 
 async def test_revision_without_a_label_is_called_by_its_name() -> None:
-    """Nothing else is changed about it."""
+    """The revision itself is not changed."""
     world = World()
     world.add("first", 1, TEMPLATE)
     assert (await world.history.revisions(SET)).hash == "first"
@@ -79,7 +79,7 @@ async def test_revision_without_a_label_is_called_by_its_name() -> None:
 
 
 async def test_two_revisions_of_one_template_become_one() -> None:
-    """The newest stays; pods of the others become pods of it, and no other pod does."""
+    """The newest stays; only pods of the removed revision are relabelled."""
     world = World(pod("a", "one"), pod("b", "two"), pod("c", "older"))
     world.add("first", 1, TEMPLATE, **{REVISION_LABEL: "one"})
     world.add("second", 2, TEMPLATE, **{REVISION_LABEL: "two"})
@@ -88,8 +88,8 @@ async def test_two_revisions_of_one_template_become_one() -> None:
     assert [name for name, _ in world.control.patches] == ["a"]
 
 
-async def test_versions_that_pods_are_of_are_kept() -> None:
-    """Above the limit the oldest of the others go."""
+async def test_revisions_with_pods_are_kept() -> None:
+    """Above the history limit the oldest revisions without pods are deleted."""
     world = World()
     for number in range(1, 13):
         world.add(f"r{number:02}", number, OTHER, **{REVISION_LABEL: str(number)})

@@ -1,4 +1,4 @@
-"""Daemon pods per node: which to create and delete, where they fit, and the backoff of failed ones."""
+"""Daemon pods per node: creations and deletions, node fit, and the backoff of failed pods."""
 
 from typing import Any
 
@@ -67,7 +67,7 @@ def make(number: int, kind: str) -> Pod:
 @settings(deadline=None, max_examples=200)
 @given(kinds=KINDS, fit=FITS, may_kill=st.booleans())
 def test_plan_of_a_node(kinds: list[str], fit: NodeFit, may_kill: bool) -> None:
-    """Never a creation beside a pod, never the last running pod of a node that may keep it, never one twice."""
+    """A pod is created only on an empty node, one running pod may stay, and no pod is deleted twice."""
     pods = [make(number, kind) for number, kind in enumerate(kinds)]
     plan = plan_node(fit, pods, may_kill_failed=may_kill)
     gone = [*([plan.failed] if plan.failed else []), *plan.succeeded, *plan.surplus]
@@ -86,8 +86,8 @@ def test_plan_of_a_node(kinds: list[str], fit: NodeFit, may_kill: bool) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(kinds=KINDS, fit=FITS)
-def test_node_settles_when_what_was_done_is_seen(kinds: list[str], fit: NodeFit) -> None:
-    """One pod where it may start, at most one where it may stay, none elsewhere."""
+def test_repeated_plans_settle(kinds: list[str], fit: NodeFit) -> None:
+    """One pod is left where pods may start, at most one where they may stay, and none elsewhere."""
     pods = [make(number, kind) for number, kind in enumerate(kinds)]
     for turn in range(20):
         plan = plan_node(fit, pods_by_node(pods).get("n1", []), may_kill_failed=True)
@@ -101,7 +101,7 @@ def test_node_settles_when_what_was_done_is_seen(kinds: list[str], fit: NodeFit)
 
 
 def test_oldest_pod_is_kept() -> None:
-    """A scheduled pod before one that is not, then by age, then by name."""
+    """Scheduled pods come before unscheduled ones, then age and name decide."""
     later = "2026-01-02T00:00:00Z"
     pods = [
         pod("c", node="n1", creation_timestamp=later),
@@ -128,7 +128,7 @@ def wanting(key: str, operator: str, *values: str) -> NodeSelectorRequirement:
 
 
 def test_new_pod_is_made_for_its_node_and_knows_its_revision() -> None:
-    """The required terms are replaced; preferences and other tolerations stay."""
+    """Node affinity to the node replaces the required terms; preferences and tolerations are kept."""
     preferred = (PreferredSchedulingTerm(weight=1),)
     own = Toleration(key="mine", operator="Exists")
     affinity = Affinity(node_affinity=NodeAffinity(preferred_during_scheduling_ignored_during_execution=preferred))
@@ -170,7 +170,7 @@ def test_new_pod_is_made_for_its_node_and_knows_its_revision() -> None:
     ],
 )
 def test_target_node_of_an_unscheduled_pod(affinity: Affinity | None, node: str | None) -> None:
-    """What its affinity says, if it names exactly one."""
+    """The pod's node affinity decides if it names exactly one node."""
     assert target_node(Pod(spec=PodSpec(affinity=affinity))) == node
 
 
@@ -189,7 +189,7 @@ TERMS = [
 
 @pytest.mark.parametrize(("wanted", "matches"), TERMS)
 def test_label_terms(wanted: NodeSelectorRequirement, matches: bool) -> None:
-    """A term that makes no sense matches nothing, but others may."""
+    """An invalid term matches nothing, but other terms may match."""
     term = NodeSelectorTerm(match_expressions=(wanted,))
     assert matches_node(PodSpec(affinity=required(term)), NODE) == matches
     either = NodeSelectorTerm(match_expressions=(wanting("zone", "Exists"),))
@@ -208,7 +208,7 @@ def test_label_terms(wanted: NodeSelectorRequirement, matches: bool) -> None:
     ],
 )
 def test_field_terms(wanted: NodeSelectorRequirement, matches: bool) -> None:
-    """Exactly one value; an unknown field is empty; a node without a name has no fields to compare."""
+    """A requirement needs exactly one value; an unknown field is empty. Any valid one matches a node without a name."""
     spec = PodSpec(affinity=required(NodeSelectorTerm(match_fields=(wanted,))))
     assert matches_node(spec, NODE) == matches
     nameless = len(wanted.values) == 1
@@ -230,12 +230,12 @@ def test_field_terms(wanted: NodeSelectorRequirement, matches: bool) -> None:
     ],
 )
 def test_tolerations(toleration: Toleration, tolerates: bool) -> None:
-    """An empty effect or key covers all."""
+    """An empty effect or key matches all."""
     assert is_tolerated(Taint(key="k", value="v", effect="NoSchedule"), [toleration]) == tolerates
 
 
 def test_toleration_replaces_one_that_is_limited_in_time() -> None:
-    """Daemons stay for ever where others stay five minutes."""
+    """Daemon pods tolerate the taint without a time limit."""
     wanted = Toleration(key="k", operator="Exists", effect="NoExecute")
     short = Toleration(key="k", operator="Exists", effect="NoExecute", toleration_seconds=300)
     other = Toleration(key="other", operator="Exists")
@@ -244,7 +244,7 @@ def test_toleration_replaces_one_that_is_limited_in_time() -> None:
 
 
 def test_status_counts() -> None:
-    """Only the oldest pod of a node is looked at; where the set should not run, a pod is misscheduled."""
+    """Only the oldest pod of a node counts. A pod on a node that should not run one is misscheduled."""
     tainted = NodeSpec(taints=(Taint(key="k", effect="NoSchedule"),))
     nodes = {
         "a": Node(metadata=ObjectMeta(name="a")),
@@ -271,7 +271,7 @@ def test_status_counts() -> None:
 
 
 def test_unscheduled_pods_of_lost_nodes_are_stranded() -> None:
-    """Scheduled ones are somebody else's business."""
+    """Scheduled pods of lost nodes are left to the pod garbage collector."""
     bound = required(NodeSelectorTerm(match_fields=(wanting("metadata.name", "In", "gone"),)))
     stranded = Pod(metadata=ObjectMeta(name="s"), spec=PodSpec(affinity=bound))
     by_node = pods_by_node([stranded, pod("x", node="gone"), pod("y", node="n1")])
@@ -279,7 +279,7 @@ def test_unscheduled_pods_of_lost_nodes_are_stranded() -> None:
 
 
 def test_delays_double_up_to_a_limit_and_are_forgotten() -> None:
-    """After twice the limit of quiet it starts over, and old keys are dropped."""
+    """After twice the limit without a failure the delay starts over, and old keys are dropped."""
     backoff, now = FailedPodBackoff(), 0.0
     delays = []
     for _ in range(12):

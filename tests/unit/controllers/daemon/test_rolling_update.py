@@ -1,4 +1,4 @@
-"""The rolling update of a DaemonSet: limits, order, and availability while surging."""
+"""The rolling update of a DaemonSet: limits, order, and availability with maxSurge."""
 
 from datetime import timedelta
 from typing import Any
@@ -35,7 +35,7 @@ def node(name: str, *, wanted: bool = True) -> Node:
 
 
 def pod(name: str, version: str, *, up: bool = True, ready: bool = True, **meta: Any) -> Pod:
-    """`up`: available, not just ready."""
+    """A pod of a version; `up` means available, not only ready."""
     since = EPOCH - timedelta(seconds=MIN_READY if up else 1)
     condition = PodCondition(
         type="Ready", status="True" if up or ready else "False", last_transition_time=format_time(since)
@@ -61,7 +61,7 @@ KINDS: dict[str, list[Pod]] = {
 
 
 def step(surge: int | str, unavailable: int | str, *kinds: str) -> tuple[list[str], list[str]]:
-    """Nodes to create a pod for, pods to delete; a kind with a `-` is of a node that is not wanted any more."""
+    """Nodes that get a pod, and pods that are deleted; a kind with a `-` is on a node that should not run a pod."""
     names = [f"n{number}" for number in range(len(kinds))]
     nodes = [node(name, wanted=not kind.startswith("-")) for name, kind in zip(names, kinds, strict=True)]
     by_node = {name: KINDS[kind.removeprefix("-")] for name, kind in zip(names, kinds, strict=True) if kind}
@@ -86,7 +86,7 @@ def step(surge: int | str, unavailable: int | str, *kinds: str) -> tuple[list[st
     ],
 )
 def test_replacing_keeps_to_the_bound(unavailable: int | str, kinds: tuple[str, ...], deleted: list[str]) -> None:
-    """Nothing is created here: nodes without a pod get one anyway."""
+    """The plan creates no pods here, because nodes without a pod get one anyway."""
     assert step(0, unavailable, *kinds) == ([], deleted)
 
 
@@ -106,7 +106,7 @@ def test_replacing_keeps_to_the_bound(unavailable: int | str, kinds: tuple[str, 
     ],
 )
 def test_surging_leaves_no_gap(surge: int | str, kinds: tuple[str, ...], expected: tuple[list[str], list[str]]) -> None:
-    """Nodes that get a second pod, and old pods that go."""
+    """The expected values are the nodes that get a second pod, and the old pods to delete."""
     assert step(surge, 0, *kinds) == expected
 
 
@@ -115,7 +115,7 @@ def test_surging_leaves_no_gap(surge: int | str, kinds: tuple[str, ...], expecte
     kinds=st.lists(st.sampled_from(sorted(KINDS)), max_size=6), surge=st.integers(0, 3), unavailable=st.integers(1, 3)
 )
 def test_update_never_makes_more_unavailable_than_allowed(kinds: list[str], surge: int, unavailable: int) -> None:
-    """A node only loses its available pod within the bound, and never while surging; none gets a third pod."""
+    """Without surge, available pods are deleted within maxUnavailable; with surge, none becomes unavailable."""
     by_node = {f"n{number}": [_renamed(one, number) for one in KINDS[kind]] for number, kind in enumerate(kinds)}
     nodes = [node(name) for name in by_node]
     made = plan_rolling_update(daemon_set(surge, 0 if surge else unavailable), nodes, by_node, NEW, EPOCH)
@@ -137,7 +137,7 @@ def _renamed(one: Pod, number: int) -> Pod:
 
 
 def test_bounds_are_of_a_rolling_update() -> None:
-    """Percentages are rounded up; a set that waits for deletions has none."""
+    """Percentages are rounded up; with OnDelete the limits are zero."""
     assert (max_surge(daemon_set("30%"), 4), max_unavailable(daemon_set(0, "30%"), 4)) == (2, 2)
     assert (max_surge(daemon_set(2, 2, "OnDelete"), 4), max_unavailable(daemon_set(2, 2, "OnDelete"), 4)) == (0, 0)
     assert max_surge(DaemonSet(), 1) == 0
@@ -157,6 +157,6 @@ def test_bounds_are_of_a_rolling_update() -> None:
     ],
 )
 def test_surging_node_may_have_two_pods(pods: list[Pod], create: bool, surplus: list[str]) -> None:
-    """One new and one old, as long as the old one is ready and the new one not available."""
+    """A new and an old pod coexist while the old one is ready and the new one is not yet available."""
     plan = plan_node(NodeFit(True, True), pods, may_kill_failed=True, surge=SurgePolicy(NEW, MIN_READY, EPOCH))
     assert (plan.create, [one.metadata.name for one in plan.surplus]) == (create, surplus)

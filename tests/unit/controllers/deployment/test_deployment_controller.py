@@ -1,4 +1,4 @@
-"""The Deployment controller: what enqueues it, what it rejects, and failures to create a ReplicaSet."""
+"""The Deployment controller: what enqueues a Deployment, which are rejected, and failures to create a ReplicaSet."""
 
 from typing import Any, TypeVar
 
@@ -43,7 +43,7 @@ def replica_set(owner: Deployment | None = WEB, *, app: str = "web", version: st
 
 
 class RefusingApi(MemoryApi):
-    """An API where sets cannot be made."""
+    """An API that can be made to reject all creations."""
 
     refusal: ApiError | None = None
 
@@ -54,7 +54,7 @@ class RefusingApi(MemoryApi):
 
 
 class World:
-    """A controller that knows some objects, and the events it reports."""
+    """A controller with some objects in its caches, and the events that it emits."""
 
     def __init__(self, *deployments: Deployment, sets: tuple[ReplicaSet, ...] = ()) -> None:
         self.api = RefusingApi(VirtualClock())
@@ -116,7 +116,7 @@ GOING = replica_set(deletion_timestamp="2026-01-01T00:00:00Z")
     ],
 )
 async def test_change_wakes_the_deployments_it_concerns(change: tuple[Any, ...], expected: set[str]) -> None:
-    """Those that manage a set, managed it, or may adopt it."""
+    """These manage the ReplicaSet, managed it, or may adopt it."""
     world = World(WEB, SHOP)
     getattr(world.controller, change[0])(*change[1:])
     assert world.woken() == expected
@@ -124,7 +124,7 @@ async def test_change_wakes_the_deployments_it_concerns(change: tuple[Any, ...],
 
 @pytest.mark.parametrize(("strategy", "expected"), [("Recreate", {"default/web"}), ("RollingUpdate", set())])
 async def test_end_of_a_pod_wakes_a_deployment_that_waits_for_it(strategy: str, expected: set[str]) -> None:
-    """Only recreating waits for pods to be gone."""
+    """Only the Recreate strategy waits until pods are gone."""
     one = replica_set()
     world = World(deployment(strategy=strategy), sets=(one,))
     metadata = ObjectMeta(name="p", namespace="default", owner_references=(new_controller_ref(one),))
@@ -135,7 +135,7 @@ async def test_end_of_a_pod_wakes_a_deployment_that_waits_for_it(strategy: str, 
 
 
 async def test_deployment_that_selects_everything_is_refused() -> None:
-    """It is told so, and its generation counts as observed."""
+    """A warning event is emitted, and the generation counts as observed."""
     world = World(replace(WEB, spec=replace(WEB.spec, selector=LabelSelector())))
     await world.controller.sync("default/web")
     text = "This deployment is selecting all pods. A non-empty selector is required."
@@ -149,7 +149,7 @@ async def test_deployment_that_selects_everything_is_refused() -> None:
 
 
 async def test_deployment_that_is_gone_or_selects_nonsense_is_left_alone() -> None:
-    """There is nothing to be done about either."""
+    """Neither causes a request to the API."""
     nonsense = LabelSelector(match_expressions=(LabelSelectorRequirement(key="a", operator="Is"),))
     world = World(replace(WEB, spec=replace(WEB.spec, selector=nonsense)))
     await world.controller.sync("default/web")
@@ -157,8 +157,8 @@ async def test_deployment_that_is_gone_or_selects_nonsense_is_left_alone() -> No
     assert world.api.calls == []
 
 
-async def test_set_that_cannot_be_made_is_told_and_tried_again() -> None:
-    """As an event and as a condition, with the server's words."""
+async def test_failed_creation_of_a_set_is_reported_and_retried() -> None:
+    """An event and a condition carry the server's message."""
     world = World(deployment())
     world.api.refusal = Forbidden("exceeded quota")
     with pytest.raises(Forbidden):
@@ -175,7 +175,7 @@ async def test_set_that_cannot_be_made_is_told_and_tried_again() -> None:
 
 
 async def test_namespace_that_ends_is_no_failure() -> None:
-    """Nothing can be made in it, and nothing needs to be."""
+    """No ReplicaSet can be created in it, and none is needed."""
     world = World(deployment())
     cause = {
         "reason": "NamespaceTerminating",
@@ -188,7 +188,7 @@ async def test_namespace_that_ends_is_no_failure() -> None:
 
 
 async def test_deployment_that_is_being_deleted_only_counts() -> None:
-    """It makes no set, however few there are."""
+    """Only the status is written, and no ReplicaSet is created."""
     world = World(deployment(deletion_timestamp="2026-01-01T00:00:00Z", finalizers=("foregroundDeletion",)))
     await world.controller.sync("default/web")
     assert [call.verb for call in world.api.calls] == ["patch"]
@@ -196,14 +196,14 @@ async def test_deployment_that_is_being_deleted_only_counts() -> None:
 
 
 async def test_deployment_of_unknown_strategy_is_an_error() -> None:
-    """The API's validation keeps it out."""
+    """The API's validation rejects such a Deployment, so the controller never gets one."""
     world = World(deployment(strategy="BlueGreen"))
     with pytest.raises(ValueError, match="unexpected deployment strategy type: BlueGreen"):
         await world.controller.sync("default/web")
 
 
 async def test_set_that_cannot_be_adopted_stops_the_sync() -> None:
-    """Here the Deployment has been replaced by another of its name, which only a look at the server shows."""
+    """The Deployment was recreated under the same name, which only a live read shows."""
     orphan = replica_set(None)
     world = World(deployment(), sets=(orphan,))
     world.api.put(
@@ -214,8 +214,8 @@ async def test_set_that_cannot_be_adopted_stops_the_sync() -> None:
     assert "is gone: got uid other, wanted uid-web" in str(raised.value)
 
 
-async def test_set_that_was_made_but_not_heard_of_is_taken() -> None:
-    """The answer to its creation was lost, or the watch is late: it is found by its name, and told once."""
+async def test_created_set_missing_from_the_cache_is_found_by_name() -> None:
+    """The response was lost or the watch is late; the creation is reported once."""
     world = World(deployment())
     await world.controller.sync("default/web")
     world.known.put(await world.stored())
@@ -225,8 +225,8 @@ async def test_set_that_was_made_but_not_heard_of_is_taken() -> None:
     assert (await world.stored()).status.collision_count is None
 
 
-async def test_deployment_without_a_deadline_says_nothing_of_progress() -> None:
-    """Neither when a set is made nor when it cannot be."""
+async def test_deployment_without_a_deadline_has_no_progressing_condition() -> None:
+    """This holds when the creation of a ReplicaSet fails and when it succeeds."""
     endless = deployment()
     world = World(replace(endless, spec=replace(endless.spec, progress_deadline_seconds=2**31 - 1)))
     world.api.refusal = Forbidden("exceeded quota")

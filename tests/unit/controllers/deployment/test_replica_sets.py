@@ -1,4 +1,4 @@
-"""The decisions of a Deployment: templates and names, revisions and history, conditions and counts."""
+"""Decisions of the Deployment controller: templates, names, revisions, history, conditions and counts."""
 
 from datetime import timedelta
 from math import ceil, floor
@@ -77,8 +77,8 @@ def replica_set(
 
 
 @given(percent=st.integers(0, 200), total=st.integers(0, 10_000))
-def test_share_is_rounded_as_asked_for(percent: int, total: int) -> None:
-    """As Go's floats round, without floats."""
+def test_percentage_is_rounded_up_or_down(percent: int, total: int) -> None:
+    """The results match Go's float rounding, computed with integers."""
     assert scaled_int_or_percent(f"{percent}%", total, round_up=True) == ceil(percent * total / 100)
     assert scaled_int_or_percent(f"{percent}%", total, round_up=False) == floor(percent * total / 100)
     assert scaled_int_or_percent(percent, total, round_up=True) == percent
@@ -88,7 +88,7 @@ def test_share_is_rounded_as_asked_for(percent: int, total: int) -> None:
 def test_new_set_is_found_again_and_selects_its_pods(
     labels: dict[str, str], image: str, other: str, collisions: int | None
 ) -> None:
-    """Whatever it is called; the set of another template is not it."""
+    """The ReplicaSet is found by its template, not by its name."""
     one = replace(deployment(image, labels=labels), status=DeploymentStatus(collision_count=collisions))
     made = new_replica_set(one, replicas=2, annotations={})
     assert selector_from_object(made.spec.selector).matches(made.spec.template.metadata.labels)
@@ -102,7 +102,7 @@ def test_new_set_is_found_again_and_selects_its_pods(
 
 @given(name=st.text("abc", min_size=1, max_size=253), hashed=st.text("bcd", min_size=1, max_size=10))
 def test_name_of_a_set_fits_and_keeps_the_hash(name: str, hashed: str) -> None:
-    """However long the Deployment's name is."""
+    """A long Deployment name is cut."""
     made = set_name(name, hashed)
     assert len(made) <= 253
     assert made.endswith(f"-{hashed}")
@@ -118,7 +118,10 @@ def test_name_of_a_set_fits_and_keeps_the_hash(name: str, hashed: str) -> None:
 def test_revision_of_the_new_set_never_goes_down(
     former: str | None, revision: int, history: str, given: dict[str, str]
 ) -> None:
-    """Former ones are remembered, the last ones for sure; the Deployment's annotations are copied, its own are not."""
+    """The history keeps the latest former revisions.
+
+    The Deployment's annotations are copied, except those that controllers and kubectl own.
+    """
     own = {REVISION: "77", DESIRED_REPLICAS: "9", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
     one = replace(deployment(), metadata=ObjectMeta(annotations=own | given))
     history = history[-HISTORY_LENGTH:].lstrip(",")
@@ -139,7 +142,6 @@ def test_revision_of_the_new_set_never_goes_down(
 
 
 def test_history_forgets_the_first_revisions_when_it_is_full() -> None:
-    """The last ones are those one goes back to."""
     former = ",".join(str(number) for number in range(1000, 1400))
     wanted = version_annotations(deployment(), {REVISION: "1400", REVISION_HISTORY: former}, 1401)
     kept = wanted[REVISION_HISTORY].split(",")
@@ -150,7 +152,7 @@ def test_history_forgets_the_first_revisions_when_it_is_full() -> None:
     ("revisions", "expected"), [([], 1), (["3", "1"], 4), (["x", "2"], 3), (["-5"], 1), (["9" * 30], 1)]
 )
 def test_next_revision_is_above_all_old_ones(revisions: list[str], expected: int) -> None:
-    """Those that are no numbers are passed over."""
+    """Revisions that are not numbers are ignored."""
     assert next_revision([replica_set("a", annotations={REVISION: revision}) for revision in revisions]) == expected
 
 
@@ -168,7 +170,7 @@ def test_next_revision_is_above_all_old_ones(revisions: list[str], expected: int
     ],
 )
 def test_size_annotation_is_a_number_of_31_bits(text: str, expected: int | None) -> None:
-    """Anything else is as good as nothing."""
+    """Any other value counts as absent."""
     one = replica_set("a", 1, annotations={DESIRED_REPLICAS: text})
     assert size_annotation(one, DESIRED_REPLICAS) == expected
     assert is_scaling_event(deployment(replicas=12), [one]) == (expected not in {None, 12})
@@ -181,7 +183,7 @@ CONDITIONS = st.lists(
 
 @given(said=CONDITIONS)
 def test_condition_remembers_when_its_status_and_when_its_reason_changed(said: list[tuple[str, str]]) -> None:
-    """And says everything once."""
+    """An unchanged condition keeps both times."""
     status, changed, updated = DeploymentStatus(), EPOCH, EPOCH
     last: tuple[str, str] | None = None
     for number, (value, reason) in enumerate(said):
@@ -210,8 +212,8 @@ def test_condition_remembers_when_its_status_and_when_its_reason_changed(said: l
         pytest.param(True, "ReplicaSetUpdated", None, "ReplicaSetUpdated", id="nobody asks for progress"),
     ],
 )
-def test_pause_is_told_as_progress_unknown(paused: bool, reason: str, deadline: int | None, expected: str) -> None:
-    """So that the deadline counts from when the Deployment is resumed."""
+def test_pause_sets_progressing_to_unknown(paused: bool, reason: str, deadline: int | None, expected: str) -> None:
+    """Resumption does so, too, so that the progress deadline counts from then."""
     known = (progressing_condition("True", reason, "", EPOCH),) if reason else ()
     one = deployment(paused=paused, progress_deadline_seconds=deadline)
     status = conditions.with_pause(replace(one, status=DeploymentStatus(conditions=known)), EPOCH)
@@ -223,7 +225,7 @@ def test_pause_is_told_as_progress_unknown(paused: bool, reason: str, deadline: 
 
 @given(counts=st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=1, max_size=4), has_new=st.booleans())
 def test_counts_are_sums_over_all_sets(counts: list[tuple[int, int, int]], has_new: bool) -> None:
-    """Wanted, present and available pods of each; what is missing is never below zero."""
+    """The number of unavailable pods is never below zero."""
     sets = [
         replica_set(
             str(number), wanted, ReplicaSetStatus(replicas=actual, ready_replicas=good, available_replicas=good)
@@ -241,8 +243,8 @@ def test_counts_are_sums_over_all_sets(counts: list[tuple[int, int, int]], has_n
     assert (found.status == "True") == (status.available_replicas >= 3)
 
 
-def test_failure_to_make_pods_is_told_and_taken_back() -> None:
-    """That of the new set before that of an old one."""
+def test_replica_failure_condition_is_copied_and_removed() -> None:
+    """The condition of the new ReplicaSet comes before that of an old one."""
     failed = ReplicaSetCondition(type="ReplicaFailure", status="True", reason="FailedCreate", message="quota")
     other = replace(failed, message="old")
     new = replica_set("new", status=ReplicaSetStatus(conditions=(failed,)))
@@ -256,7 +258,7 @@ def test_failure_to_make_pods_is_told_and_taken_back() -> None:
 
 
 def test_one_set_is_scaled_and_otherwise_old_ones_go() -> None:
-    """The one with pods, or the newest; several by their proportions unless pods must never meet."""
+    """A saturated new ReplicaSet scales the old ones to zero; with Recreate nothing is scaled in proportion."""
     full = ReplicaSetStatus(available_replicas=3)
     new, old = replica_set("new", 3, full, {DESIRED_REPLICAS: "3"}), replica_set("old", 2)
     assert active_or_latest(None, []) is None

@@ -52,7 +52,10 @@ def replica_set(
 
 
 class Model:
-    """A rollout from v0 to v1 and perhaps back: pods are available or not, sets report what they had before they act."""
+    """A rollout between v0 and v1 of pods that are available or not.
+
+    A ReplicaSet's status is from before its last step.
+    """
 
     def __init__(self, of: Deployment) -> None:
         self.of = of
@@ -74,13 +77,13 @@ class Model:
         self.sets[step.name] = replace(one, metadata=metadata, spec=replace(one.spec, replicas=step.replicas))
 
     def step(self) -> None:
-        """What the Deployment controller does in one sync."""
+        """One sync of the Deployment controller."""
         old = [one for name, one in self.sets.items() if name != self.new]
         for step in rolling_plan(self.of, self.sets[self.new], old):
             self.resize(step)
 
     def report(self, name: str) -> None:
-        """A sync of the ReplicaSet controller that must not act, for it waits for what it did before."""
+        """A sync of the ReplicaSet controller that only updates the status, because its expectations are pending."""
         one, pods = self.sets[name], self.pods[name]
         status = ReplicaSetStatus(
             replicas=len(pods), available_replicas=sum(pods), observed_generation=one.metadata.generation
@@ -88,7 +91,7 @@ class Model:
         self.sets[name] = replace(one, status=status)
 
     def run_set(self, name: str) -> None:
-        """A sync of the ReplicaSet controller: bad pods go first, and the status is from before."""
+        """A sync of the ReplicaSet controller: unavailable pods are deleted first, and the status is from before."""
         self.report(name)
         one, pods = self.sets[name], self.pods[name]
         kept = sorted(pods, reverse=True)[: wanted_replicas(one)]
@@ -116,7 +119,7 @@ ACTIONS = st.lists(
 def test_limits_hold_and_the_new_version_gets_there(
     replicas: int, surge: int | str, unavailable: int | str, actions: list[str]
 ) -> None:
-    """Never too few available, never too many at all, and in the end all of the version that is wanted."""
+    """Enough pods are available and no more than the limit exist at each step; in the end all have the new version."""
     model = Model(deployment(replicas, surge, unavailable))
     for action in actions:
         match action.split():
@@ -145,7 +148,7 @@ SIZES = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), st.integers(1, 20
 
 @given(before=st.integers(1, 60), after=st.integers(0, 60), surge=BOUNDS, sizes=SIZES)
 def test_change_of_size_is_shared_out_exactly(before: int, after: int, surge: int | str, sizes: dict[str, int]) -> None:
-    """All pods that are allowed, and no set below zero."""
+    """The new sizes add up to the allowed number of pods, unless a ReplicaSet reaches zero."""
     old, new = deployment(before, surge, 1), deployment(after, surge, 1)
     noted = {DESIRED_REPLICAS: str(before), MAX_REPLICAS: str(max_replicas(old))}
     sets = [replica_set(name, size, noted) for name, size in sizes.items()]

@@ -1,4 +1,4 @@
-"""What a PodDisruptionBudget permits, and when a DisruptionTarget condition is stale."""
+"""Allowed disruptions of a PodDisruptionBudget, and stale DisruptionTarget conditions."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -59,14 +59,13 @@ def status(healthy: int, desired: int, expected: int, **old: Any) -> PodDisrupti
     ids=["number that stays", "share that stays", "number that goes", "share that goes", "all may go", "nothing said"],
 )
 def test_expectation_of_a_budget(spec: dict[str, Any], scales: bool, expected: tuple[int, int]) -> None:
-    """Five pods are there, seven are wanted; shares are rounded up."""
+    """Five pods exist and the owner wants seven; percentages are rounded up."""
     given = PodDisruptionBudgetSpec(**spec)
     assert needs_scale(given) is scales
     assert expectation(given, 5, 7) == expected
 
 
-def test_number_that_is_none_is_an_error() -> None:
-    """As the API server would have said."""
+def test_invalid_min_available_is_an_error() -> None:
     with pytest.raises(ValueError, match="invalid value for IntOrString"):
         expectation(PodDisruptionBudgetSpec(min_available="half"), 1, 1)
 
@@ -74,7 +73,7 @@ def test_number_that_is_none_is_an_error() -> None:
 @settings(max_examples=100)
 @given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20))
 def test_allowed_disruptions_never_take_a_healthy_pod_too_many(healthy: int, desired: int, expected: int) -> None:
-    """And a budget that expects no pods allows none."""
+    """A budget that expects no pods allows no disruption."""
     found = status(healthy, desired, expected)
     assert found.disruptions_allowed >= 0
     assert found.disruptions_allowed == 0 or healthy - found.disruptions_allowed >= desired
@@ -96,7 +95,7 @@ def test_time_of_the_condition_moves_only_with_its_status() -> None:
 
 
 def test_failure_allows_nothing_and_keeps_the_rest() -> None:
-    """What was known stays to be seen."""
+    """The known counts and the observed generation stay in the status."""
     found = failed_status(budget(disruptions_allowed=2, current_healthy=5, observed_generation=2), "why", NOW)
     assert (found.disruptions_allowed, found.current_healthy, found.observed_generation) == (0, 5, 2)
     (condition,) = found.conditions
@@ -104,7 +103,7 @@ def test_failure_allows_nothing_and_keeps_the_rest() -> None:
 
 
 def test_evicted_pods_are_waited_for_two_minutes() -> None:
-    """Those being deleted, gone or overdue are not waited for; the overdue ones count as healthy again."""
+    """Pods that are terminating, gone or overdue are not waited for; overdue pods count as healthy again."""
     evicted = {
         "new": format_time(NOW - timedelta(seconds=30)),
         "old": format_time(NOW - timedelta(seconds=121)),
@@ -121,7 +120,7 @@ def test_evicted_pods_are_waited_for_two_minutes() -> None:
 
 
 def test_patch_of_a_status_forgets_pods_that_are_done_with() -> None:
-    """A merge patch only forgets what is null."""
+    """A merge patch removes a key only by null."""
     old, new = (
         PodDisruptionBudgetStatus(disrupted_pods={"a": "t"}),
         PodDisruptionBudgetStatus(disrupted_pods={"b": "u"}),
@@ -132,7 +131,7 @@ def test_patch_of_a_status_forgets_pods_that_are_done_with() -> None:
 
 
 def test_selector_reads_as_go_prints_it() -> None:
-    """As it stands in upstream's events."""
+    """Upstream's events contain this text."""
     rows = (LabelSelectorRequirement(key="k", operator="In", values=("x", "y")),)
     text = selector_text(LabelSelector(match_labels={"a": "b"}, match_expressions=rows))
     assert text == (
@@ -162,11 +161,11 @@ def announced(reason: str = "EvictionByEvictionAPI", value: str = "True", ago: f
     ids=["nothing announced", "fresh", "stale", "without time", "ending", "over", "taken back", "by the node"],
 )
 def test_announced_end_is_stale_after_two_minutes(given: Pod, seconds: float | None) -> None:
-    """Unless it has begun, or is the node's own business."""
+    """The pod must still run, and the condition must not come from the kubelet."""
     assert seconds_until_stale(given, NOW) == seconds
 
 
 def test_withdrawal_clears_the_reason() -> None:
-    """Nobody should read why a pod is to end that is not."""
+    """The reason and message no longer apply to a pod that stays."""
     (condition,) = disruption_target_removal_patch(pod("a", announced()), NOW)["status"]["conditions"]
     assert (condition["status"], condition["reason"], condition["message"]) == ("False", None, None)

@@ -1,4 +1,4 @@
-"""How endpoints are distributed over slices, and the content of slices and Endpoints."""
+"""The distribution of endpoints over slices, and the content of slices and Endpoints."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -78,7 +78,7 @@ def wanted(*names: str, ready: bool = True, ports: tuple[EndpointPort, ...] = HT
 
 
 def carried_out(slices: Sequence[EndpointSlice], plan: SlicePlan, names: Any) -> list[EndpointSlice]:
-    """The slices after a plan."""
+    """The slices after executing a plan."""
     changed = {old.metadata.name: new for old, new in plan.update}
     gone = {old.metadata.name for old in plan.delete}
     kept = [changed.get(one.metadata.name, one) for one in slices if one.metadata.name not in gone]
@@ -97,7 +97,7 @@ CROWDS = st.lists(
 def test_every_endpoint_is_in_one_slice_and_nothing_is_written_twice(
     crowds: list[tuple[set[str], bool, tuple[EndpointPort, ...]]], limit: int
 ) -> None:
-    """However the pods change: no slice is too big, the next plan is empty, and there is always a slice."""
+    """After any changes of pods no slice exceeds the limit, the next plan is empty, and at least one slice exists."""
     slices: list[EndpointSlice] = []
     names = iter(range(10**6))
     for crowd, ready, ports in crowds:
@@ -118,14 +118,14 @@ def filled(name: str, rows: Sequence[DesiredEndpoint], *, uid: str = "svc") -> E
 
 
 def test_slice_that_changes_anyway_is_filled_first() -> None:
-    """Rather than a slice that would not be written otherwise."""
+    """Other slices with room are left unwritten."""
     first, second = filled("a", wanted("1", "2")), filled("b", wanted("3", "4"))
     plan = plan_slices(service(), [first, second], {"IPv4": wanted("1", "2", "3", "5")}, max_endpoints=3)
     assert [(old.metadata.name, len(new.endpoints)) for old, new in plan.update] == [("b", 2)]
 
 
 def test_rest_goes_into_the_slice_it_fills_best_or_a_new_one() -> None:
-    """One that has just enough room, if it all fits."""
+    """The slice with just enough room gets the remaining endpoints if they all fit."""
     first, second = filled("a", wanted("1")), filled("b", wanted("2", "3"))
     plan = plan_slices(service(), [first, second], {"IPv4": wanted("1", "2", "3", "4")}, max_endpoints=3)
     assert [old.metadata.name for old, _ in plan.update] == ["b"]
@@ -135,7 +135,7 @@ def test_rest_goes_into_the_slice_it_fills_best_or_a_new_one() -> None:
 
 
 def test_slices_of_another_service_or_family_are_deleted_and_never_reused() -> None:
-    """One of the same name may have gone just before; what is left of it is not ours to change."""
+    """A service of the same name may have been deleted just before."""
     old, six = filled("a", wanted("1"), uid="before"), replace(filled("b", wanted("2")), address_type="IPv6")
     plan = plan_slices(service(), [old, six], {"IPv4": wanted("1")})
     assert {one.metadata.name for one in plan.delete} == {"a", "b"}
@@ -143,13 +143,13 @@ def test_slices_of_another_service_or_family_are_deleted_and_never_reused() -> N
 
 
 def test_service_that_is_being_deleted_gets_no_new_slice() -> None:
-    """The garbage collector is at it."""
+    """Its slices are left to the garbage collector."""
     leaving = replace(service(), metadata=replace(service().metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
     assert plan_slices(leaving, [], {"IPv4": wanted("1")}) == SlicePlan()
 
 
 def test_changed_labels_of_the_service_reach_its_slices() -> None:
-    """Reserved ones are not the service's to set; what it no longer has is taken off."""
+    """The service cannot set reserved labels; labels that it no longer has are removed."""
     labels = {"tier": "front", "kubernetes.io/service-name": "evil"}
     labelled = replace(service(), metadata=replace(service().metadata, labels=labels))
     old = filled("a", wanted("1"))
@@ -171,7 +171,7 @@ def test_changed_labels_of_the_service_reach_its_slices() -> None:
     ],
 )
 def test_hints_follow_the_traffic_distribution(distribution: str | None, hints: EndpointHints | None) -> None:
-    """Only ready endpoints have them."""
+    """Only ready endpoints have hints."""
     node = Node(metadata=ObjectMeta(name="n", labels={"topology.kubernetes.io/zone": "z"}))
     asked = service(traffic_distribution=distribution)
     assert endpoint_for(pod("a", "10.0.0.1"), node, asked, "IPv4").hints == hints
@@ -179,7 +179,7 @@ def test_hints_follow_the_traffic_distribution(distribution: str | None, hints: 
 
 
 def test_named_port_is_found_in_containers_and_sidecars_of_its_protocol() -> None:
-    """A pod without it has one port less; a number is taken as it is."""
+    """A port name that the pod lacks is skipped; a numeric target port is used as it is."""
     ports = (
         ServicePort(name="a", port=1, target_port="web", protocol="TCP"),
         ServicePort(name="b", port=2, target_port="web", protocol="UDP"),
@@ -194,7 +194,7 @@ def test_named_port_is_found_in_containers_and_sidecars_of_its_protocol() -> Non
 
 
 def test_addresses_are_those_of_the_family_in_their_plain_form() -> None:
-    """Families are the service's, or those of its address, or both."""
+    """The families are the service's, or those of its cluster IP, or both for a headless service."""
     both = pod("a", "010.0.0.1", "fd00::0001")
     assert (addresses_of(both, "IPv4"), addresses_of(both, "IPv6")) == (("10.0.0.1",), ("fd00::1",))
     assert families_of(service(ip_families=(), cluster_ip="fd00::1")) == ("IPv6",)
@@ -202,7 +202,10 @@ def test_addresses_are_those_of_the_family_in_their_plain_form() -> None:
 
 
 def test_pod_is_listed_while_it_has_an_address_and_is_not_over() -> None:
-    """One that ends only where that is asked for."""
+    """A terminating pod is listed only if the service includes such pods.
+
+    Loopback and link-local addresses do not count.
+    """
     running = pod("a", "10.0.0.1")
     over = replace(running, status=replace(running.status, phase="Failed"))
     ending = replace(running, metadata=replace(running.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
@@ -216,7 +219,7 @@ def test_pod_is_listed_while_it_has_an_address_and_is_not_over() -> None:
 
 
 def test_tracker_knows_what_was_written_and_not_yet_seen() -> None:
-    """Older generations, slices not seen yet, and deletions not seen yet are stale; others' changes are news."""
+    """Older generations, unseen slices and unseen deletions are stale; changes by other clients are reported."""
     tracker = EndpointSliceTracker()
     old = EndpointSlice(metadata=ObjectMeta(name="a", uid="u", generation=1))
     new = replace(old, metadata=replace(old.metadata, generation=2))
@@ -234,7 +237,7 @@ def test_tracker_knows_what_was_written_and_not_yet_seen() -> None:
 
 
 def test_trigger_time_is_that_of_the_first_change_since_the_last_sync() -> None:
-    """At first the service's own; nothing new gives none."""
+    """The first sync uses the service's creation time; without a change there is no trigger time."""
     times = TriggerTimeTracker()
     first, later = pod("a", "10.0.0.1"), pod("b", "10.0.0.2")
     assert times.of(service(), [first]) == "2026-01-01T00:00:00Z"
@@ -245,7 +248,7 @@ def test_trigger_time_is_that_of_the_first_change_since_the_last_sync() -> None:
 
 
 def test_subsets_join_pods_with_the_same_ports() -> None:
-    """A port that only some have makes a subset of its own; not ready ones stand apart."""
+    """A port that only some pods have makes its own subset; pods that are not ready are listed separately."""
     ports = (
         ServicePort(name="web", port=80, target_port="web", protocol="TCP"),
         ServicePort(name="extra", port=81, target_port="extra", protocol="TCP"),
@@ -271,8 +274,8 @@ def test_subsets_join_pods_with_the_same_ports() -> None:
 @pytest.mark.parametrize(
     ("ready", "others", "kept"), [(1200, 300, (1000, 0)), (600, 600, (600, 400)), (1000, 0, (1000, 0))]
 )
-def test_endpoints_are_cut_at_a_thousand_and_say_so(ready: int, others: int, kept: tuple[int, int]) -> None:
-    """Ready ones go first."""
+def test_endpoints_are_truncated_at_a_thousand_and_marked(ready: int, others: int, kept: tuple[int, int]) -> None:
+    """Ready addresses are kept first."""
     ports = (ServicePort(name="web", port=80, target_port="web", protocol="TCP"),)
     pods = [pod(f"{n}", f"10.0.{n // 250}.{n % 250}", ready=n < ready) for n in range(ready + others)]
     found = endpoints_for(service(ports=ports), pods, None)
@@ -285,7 +288,7 @@ def test_endpoints_are_cut_at_a_thousand_and_say_so(ready: int, others: int, kep
 
 
 def test_endpoints_are_changed_only_where_they_differ() -> None:
-    """The versions of pods and annotations of others do not count."""
+    """A missing trigger time annotation is no difference."""
     ports = (ServicePort(name="web", port=80, target_port="web", protocol="TCP"),)
     old = endpoints_for(service(ports=ports), [pod("a", "10.0.0.1")], "2026-01-01T00:00:00Z")
     assert endpoints_patch(old, endpoints_for(service(ports=ports), [pod("a", "10.0.0.1")], None)) is None

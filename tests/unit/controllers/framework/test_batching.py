@@ -1,4 +1,4 @@
-"""The cost of a change of one of many pods does not grow with their number."""
+"""Batching of pod changes: the cost of one change does not grow with the number of pods."""
 
 import asyncio
 import itertools
@@ -24,7 +24,7 @@ from pykubelet.testing.virtual_time import VirtualClock, VirtualTimeLoop
 
 
 async def test_change_among_few_is_not_put_off() -> None:
-    """A pause would be felt, and save nothing."""
+    """A pause would be noticed and would save nothing."""
     queue = WorkQueue()
     queue.add_batched("a", BATCH_THRESHOLD - 1)
     queue.add_batched("b", BATCH_THRESHOLD)
@@ -38,7 +38,7 @@ async def test_change_among_few_is_not_put_off() -> None:
     gaps=st.lists(st.floats(0, 0.3), min_size=1, max_size=40),
 )
 def test_many_changes_are_few_syncs_and_none_is_forgotten(size: int, gaps: list[float]) -> None:
-    """A sync begins a pause after the first change that it is for, so no two are closer than that."""
+    """A sync starts one pause after the first change that it covers, so syncs are at least a pause apart."""
     pause = size * PAUSE_SECONDS_EACH
 
     async def act() -> tuple[list[float], float]:
@@ -69,7 +69,7 @@ async def forever(queue: WorkQueue, sync: Callable[[str], Awaitable[None]]) -> N
 
 
 def crowd(count: int) -> tuple[ReplicaSet, list[Pod]]:
-    """A set and its pods."""
+    """A ReplicaSet and its pods."""
     meta = ObjectMeta(name="crowd", namespace="default", uid="u", generation=1, resource_version="1")
     spec = ReplicaSetSpec(replicas=count, selector=LabelSelector(match_labels={"a": "b"}), template=PodTemplateSpec())
     owner = ReplicaSet(metadata=meta, spec=spec)
@@ -82,7 +82,7 @@ def crowd(count: int) -> tuple[ReplicaSet, list[Pod]]:
 
 
 async def test_replica_set_counts_many_pods_at_once() -> None:
-    """Also what it writes itself is no reason to look again at once; what a person wants is."""
+    """Its own status write causes no immediate sync, but a change of the spec does."""
     owner, members = crowd(100)
     pods, sets = PodIndex(), ObjectIndex([owner])
     for pod in members:

@@ -1,4 +1,4 @@
-"""ControllerRevisions in the API: created once, under a free name, with a number of their own."""
+"""ControllerRevisions in the API: created once, under an unused name, with their own number."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def owner(uid: str = "u", image: str = "one") -> StatefulSet:
 
 
 class World:
-    """Revisions of one owner's kind; `show` lets the controller see what there is."""
+    """Revisions of one owner; `show` copies them from the API to the index."""
 
     def __init__(self, one: StatefulSet) -> None:
         self.api, self.index = MemoryApi(VirtualClock()), ObjectIndex[ControllerRevision]()
@@ -51,7 +51,7 @@ class World:
 
 
 async def test_revision_is_created_once() -> None:
-    """A second try finds the first one's."""
+    """A second creation returns the first revision."""
     world = World(owner())
     first, count = await world.create(owner())
     assert (first.metadata.name, count) == ("web-h0", 0)
@@ -64,7 +64,7 @@ async def test_revision_is_created_once() -> None:
     [pytest.param(owner(image="two"), id="other data"), pytest.param(owner("former"), id="other owner")],
 )
 async def test_name_that_is_taken_makes_the_count_go_up(first: StatefulSet) -> None:
-    """By another version, or by the same one of a namesake that is gone."""
+    """The revision of the name has other data, or belongs to a former owner of the same name."""
     world = World(owner())
     await world.create(first)
     made, count = await world.create(owner())
@@ -72,7 +72,7 @@ async def test_name_that_is_taken_makes_the_count_go_up(first: StatefulSet) -> N
 
 
 async def test_revision_counts_before_it_is_seen() -> None:
-    """Otherwise the next one would get its number."""
+    """Otherwise the next revision would get the same number."""
     world = World(owner())
     first, _ = await world.create(owner())
     assert await world.claimed(owner()) == [("web-h0", 1)]
@@ -85,7 +85,7 @@ async def test_revision_counts_before_it_is_seen() -> None:
 
 
 async def test_revision_that_is_gone_before_it_is_seen_does_not_count() -> None:
-    """Deleting what is gone is fine, too."""
+    """Deleting it again is no error."""
     world = World(owner())
     first, _ = await world.create(owner())
     await world.revisions.delete(first)
@@ -93,8 +93,8 @@ async def test_revision_that_is_gone_before_it_is_seen_does_not_count() -> None:
     assert await world.claimed(owner()) == []
 
 
-async def test_orphan_is_adopted_and_a_stranger_released() -> None:
-    """By its labels; a label that is set stays the only change."""
+async def test_orphan_is_adopted_and_a_relabelled_revision_released() -> None:
+    """The labels decide; setting one label keeps the others."""
     world = World(owner())
     first, _ = await world.create(owner())
     alone = serializer.to_document(first) | {
@@ -112,7 +112,7 @@ async def test_orphan_is_adopted_and_a_stranger_released() -> None:
 
 
 async def test_adoption_that_fails_is_raised() -> None:
-    """The owner is gone meanwhile."""
+    """The owner was replaced by another of its name."""
     world = World(owner("successor"))
     alone = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {}}
     world.api.put(

@@ -1,4 +1,4 @@
-"""What controllers share: work queue, object index, status patches, adoption checks, aggregate errors."""
+"""The controller framework: work queue, object index, status patches, adoption checks and aggregate errors."""
 
 import asyncio
 from typing import Any
@@ -24,7 +24,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 
 
 async def test_earliest_delay_counts_and_work_now_does_not_cancel_it() -> None:
-    """A stream of later requests never puts a key off."""
+    """Later delays never postpone a key."""
     queue, synced = WorkQueue(), list[float]()
     loop = asyncio.get_running_loop()
 
@@ -44,7 +44,7 @@ async def test_earliest_delay_counts_and_work_now_does_not_cancel_it() -> None:
 
 
 async def test_failures_put_a_key_off_longer_and_success_forgets_them() -> None:
-    """Twice as long each time."""
+    """The backoff doubles with each failure, up to its limit."""
     queue, times = WorkQueue(Backoff(first_seconds=1, limit_seconds=4)), list[float]()
     loop = asyncio.get_running_loop()
 
@@ -65,7 +65,7 @@ async def test_failures_put_a_key_off_longer_and_success_forgets_them() -> None:
 
 
 async def test_key_added_during_its_sync_is_synced_again() -> None:
-    """What comes meanwhile is not lost, and cancellation frees the key."""
+    """A cancelled sync releases the key."""
     queue, count = WorkQueue(), 0
 
     async def sync(key: str) -> None:
@@ -94,7 +94,7 @@ def replica_set(name: str = "rs", *, owner: str = "", **meta: Any) -> ReplicaSet
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "d1", "d2"]), st.booleans()), max_size=20))
 def test_index_agrees_with_what_was_put(story: list[tuple[str, str, bool]]) -> None:
-    """After any puts and removals, each in time that does not depend on how many there are."""
+    """Puts and removals come in any order."""
     index: ObjectIndex[ReplicaSet] = ObjectIndex()
     expected: dict[str, ReplicaSet] = {}
     for name, owner, is_put in story:
@@ -122,7 +122,7 @@ def test_index_agrees_with_what_was_put(story: list[tuple[str, str, bool]]) -> N
     [({}, True), ({"kind": "Job"}, False), ({"name": "other"}, False), ({"uid": "other"}, False)],
 )
 def test_reference_resolves_to_the_very_object(fields: dict[str, str], resolves: bool) -> None:
-    """Same kind, name and UID."""
+    """Kind, name, UID and namespace must match."""
     index = ObjectIndex([replica_set()])
     reference = OwnerReference(**{"kind": "ReplicaSet", "name": "rs", "uid": "rs-uid", **fields})  # type: ignore[arg-type]  # only str fields
     assert (index.resolve("default", reference) is not None) == resolves
@@ -131,7 +131,7 @@ def test_reference_resolves_to_the_very_object(fields: dict[str, str], resolves:
 
 
 def test_explicit_status_sets_every_field() -> None:
-    """As a merge patch it leaves nothing behind of what was there, and nothing that is not ours is touched."""
+    """As a merge patch it removes former values and leaves unknown fields alone."""
     old = {"active": 3, "uncountedTerminatedPods": {"succeeded": ["a"], "failed": ["b"]}, "new-field": 1}
     status = JobStatus(ready=0, uncounted_terminated_pods=UncountedTerminatedPods(failed=("c",)))
     merged = apply_merge(old, explicit(status))
@@ -147,8 +147,8 @@ async def stored(api: MemoryApi, **meta: Any) -> ReplicaSet:
     return serializer.from_document(document, ReplicaSet)
 
 
-async def test_status_of_an_object_that_changed_needs_a_fresh_look() -> None:
-    """Once; and never the status of a namesake."""
+async def test_status_write_is_retried_with_a_fresh_copy() -> None:
+    """The status of a recreated object is never written."""
     api = MemoryApi(VirtualClock())
     old = await stored(api)
     await stored(api, labels={"a": "b"})
@@ -165,7 +165,7 @@ async def test_status_of_an_object_that_changed_needs_a_fresh_look() -> None:
 
 
 async def test_owner_that_is_gone_or_another_may_not_adopt() -> None:
-    """A live look decides, and says why."""
+    """A live read decides, and the error gives the reason."""
     api = MemoryApi(VirtualClock())
     owner = await stored(api)
     check = may_adopt(api, REPLICA_SETS, owner)
@@ -179,8 +179,8 @@ async def test_owner_that_is_gone_or_another_may_not_adopt() -> None:
         await check()
 
 
-async def test_attempts_are_all_made_and_told_apart() -> None:
-    """In their order; a cancellation is no outcome."""
+async def test_attempts_are_all_made_and_their_errors_returned() -> None:
+    """Results keep their order; a cancellation propagates."""
 
     async def call(error: BaseException | None) -> None:
         if error is not None:

@@ -19,7 +19,7 @@ Controller = DeploymentController | StatefulSetController
 
 
 class NoRecorder:
-    """Fails on every event: nothing is synced here."""
+    """Fails on every event, because nothing is synced here."""
 
     def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
         raise AssertionError(message)

@@ -37,7 +37,7 @@ def revision(number: int, name: str = "r", *, at: str | None = None, data: Any =
 
 
 def test_revision_holds_a_patch_in_go_order() -> None:
-    """What `kubectl rollout undo` sends, and what it compares byte by byte with its own."""
+    """`kubectl rollout undo` sends this patch, and compares it byte by byte with its own."""
     text = serializer.encode(revision_data(TEMPLATE)).decode()
     container = '{"image":"a:1","name":"main","resources":{}}'
     spec = f'{{"containers":[{container}]}}'
@@ -48,7 +48,7 @@ def test_revision_holds_a_patch_in_go_order() -> None:
 
 
 def test_new_revision_is_named_after_its_data() -> None:
-    """Labels of the template and the hash, annotations of the owner, owned by it; a long name is cut."""
+    """The owner supplies annotations and the owner reference, the template the labels; a long name is cut."""
     made = new_revision(OWNER, TEMPLATE, number=3, naming=NAMING, collision_count=0)
     short_hash = data_hash(TEMPLATE, 0)
     assert (made.metadata.name, made.revision) == (f"web-{short_hash}", 3)
@@ -61,7 +61,7 @@ def test_new_revision_is_named_after_its_data() -> None:
 
 
 def test_hash_depends_on_template_and_collisions() -> None:
-    """Also characters that Go escapes in JSON have their place in it."""
+    """Characters that Go escapes in JSON are included."""
     escaped = PodTemplateSpec(metadata=ObjectMeta(annotations={"text": "<&>\u2028é"}))
     hashes = [data_hash(TEMPLATE), data_hash(TEMPLATE, 0), data_hash(TEMPLATE, 1), data_hash(OTHER), data_hash(escaped)]
     assert len(set(hashes)) == 5
@@ -69,7 +69,7 @@ def test_hash_depends_on_template_and_collisions() -> None:
 
 
 def test_hash_is_that_of_kubernetes() -> None:
-    """A set that changes hands keeps the names of its revisions; recorded with 1.34."""
+    """Sets taken over from Kubernetes keep their revision names; the value was recorded with 1.34."""
     container = Container(
         name="test",
         image="test",
@@ -90,7 +90,7 @@ def test_hash_is_that_of_kubernetes() -> None:
 
 
 def test_revision_with_nulls_holds_the_same() -> None:
-    """Versions before 1.34 wrote a null where they had no time."""
+    """Versions before 1.34 wrote null for a missing creation time."""
     data = revision_data(TEMPLATE)
     metadata = {**data["spec"]["template"]["metadata"], "creationTimestamp": None}
     older = {"spec": {"template": {**data["spec"]["template"], "metadata": metadata}}}
@@ -99,7 +99,7 @@ def test_revision_with_nulls_holds_the_same() -> None:
 
 
 def test_revision_restores_what_the_api_fills_in() -> None:
-    """A field that is missing is the same as its default; anything else is not."""
+    """A missing field equals its default; any other difference counts."""
     data = revision_data(TEMPLATE)
     template = {**data["spec"]["template"], "spec": {**data["spec"]["template"]["spec"], "restartPolicy": "Always"}}
     assert restores(revision(1, data={"spec": {"template": template}}), TEMPLATE)
@@ -118,13 +118,13 @@ def test_revision_restores_what_the_api_fills_in() -> None:
     ],
 )
 def test_nonsense_restores_nothing(data: Any) -> None:
-    """Whoever wrote it: it is no version of this template."""
+    """Invalid data is no revision of this template."""
     assert restored_template(revision(1, data=data), TEMPLATE) is None
     assert not restores(revision(1, data=data), TEMPLATE)
 
 
 def test_order_is_by_number_age_and_name() -> None:
-    """The next number is above all, whatever the order."""
+    """The next number is one above the last, and 1 without revisions."""
     old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
     ordered = [revision(1, "z"), revision(2, "b", at=old), revision(2, "c", at=old), revision(2, "a", at=new)]
     assert list(sorted_revisions(reversed(ordered))) == ordered
@@ -133,8 +133,8 @@ def test_order_is_by_number_age_and_name() -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(lives=st.lists(st.booleans(), max_size=8), limit=st.integers(-1, 5), count_live=st.booleans())
-def test_surplus_is_the_oldest_that_nobody_needs(lives: list[bool], limit: int, count_live: bool) -> None:
-    """Never a live one, never more than needed; below zero there is no limit."""
+def test_surplus_revisions_are_the_oldest_unused(lives: list[bool], limit: int, count_live: bool) -> None:
+    """Live revisions are never surplus. A negative limit means no limit."""
     old = [revision(number, str(number)) for number in range(len(lives))]
     surplus = surplus_revisions(old, limit, lambda one: lives[one.revision], count_live=count_live)
     assert not any(lives[one.revision] for one in surplus)

@@ -13,8 +13,8 @@ def value(counts: WorkQueueCollector, name: str) -> float | None:
     return registry.get_sample_value(name, {"name": "jobs"})
 
 
-async def test_queue_is_measured_from_being_asked_until_done() -> None:
-    """A key that waits already is not added twice; a sync that failed is tried again."""
+async def test_queue_metrics_cover_a_key_from_its_addition_to_its_sync() -> None:
+    """A waiting key is not added twice; a failed sync is retried."""
     queue, counts = WorkQueue(), WorkQueueCollector()
     counts.add("jobs", queue)
     for _ in range(2):

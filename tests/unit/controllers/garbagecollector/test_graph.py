@@ -1,4 +1,4 @@
-"""The owner graph: what follows from a change, and that both ends of an edge always agree."""
+"""The owner graph: the work that a change causes, and the consistency of both ends of an edge."""
 
 from collections.abc import Callable
 from typing import Any
@@ -50,8 +50,8 @@ def seen(graph: OwnerGraph, uid: str, *owners: OwnerReference, **rest: Any) -> G
     return graph.observed(identity(uid), meta(*owners, **rest))
 
 
-def test_unknown_owner_is_asked_about_and_its_absence_puts_its_dependents_in_doubt() -> None:
-    """A virtual node stands for it; once it is known to be absent, the node goes."""
+def test_unknown_owner_is_examined_and_if_absent_its_dependents_are() -> None:
+    """A virtual node represents the owner until it is known to be absent."""
     graph = OwnerGraph()
     work = seen(graph, "d", owner("o"))
     assert list(work.examine) == ["o"]
@@ -65,7 +65,7 @@ def test_unknown_owner_is_asked_about_and_its_absence_puts_its_dependents_in_dou
 
 
 def test_owner_seen_after_its_dependent_becomes_real() -> None:
-    """Nobody is in doubt, for both say the same."""
+    """No object is examined, because owner and reference agree."""
     graph = OwnerGraph()
     seen(graph, "d", owner("o"))
     assert seen(graph, "o") == GraphChanges()
@@ -74,8 +74,7 @@ def test_owner_seen_after_its_dependent_becomes_real() -> None:
     assert not node.is_virtual
 
 
-def test_deleted_owner_puts_dependents_in_doubt_and_frees_who_waited() -> None:
-    """The dependents of who went, and the owner that waited for it to go."""
+def test_deletion_examines_dependents_and_the_owner_that_waited() -> None:
     graph = OwnerGraph()
     seen(graph, "top", deleted=True, finalizers=("foregroundDeletion",))
     seen(graph, "middle", owner("top", blocking=True))
@@ -89,7 +88,7 @@ def test_deleted_owner_puts_dependents_in_doubt_and_frees_who_waited() -> None:
     [("foregroundDeletion", {"o", "d"}, set()), ("orphan", set(), {"o"}), ("example.com/x", set(), set())],
 )
 def test_begin_of_a_deletion_is_noticed_once(finalizer: str, examined: set[str], orphaned: set[str]) -> None:
-    """By the finalizer that tells how; the same again is no news."""
+    """The finalizer decides what is examined or orphaned. A repeated update causes no work."""
     graph = OwnerGraph()
     seen(graph, "o")
     seen(graph, "d", owner("o"))
@@ -98,8 +97,8 @@ def test_begin_of_a_deletion_is_noticed_once(finalizer: str, examined: set[str],
     assert seen(graph, "o", deleted=True, finalizers=(finalizer, "more")) == GraphChanges()
 
 
-def test_owner_that_waits_is_looked_at_only_when_nothing_blocks_it() -> None:
-    """Of many dependents only the last matters, or that it stops blocking."""
+def test_waiting_owner_is_examined_only_when_nothing_blocks_it() -> None:
+    """It is examined when its last blocking dependent is deleted or stops blocking."""
     graph = OwnerGraph()
     seen(graph, "o", deleted=True, finalizers=("foregroundDeletion",))
     for uid in "abc":
@@ -110,7 +109,7 @@ def test_owner_that_waits_is_looked_at_only_when_nothing_blocks_it() -> None:
 
 
 def test_ring_that_waits_for_itself_has_no_keepers() -> None:
-    """Longer ways around count too; who is not in the ring does keep."""
+    """A blocking dependent outside the ring still counts."""
     graph = OwnerGraph()
     waiting = {"deleted": True, "finalizers": ("foregroundDeletion",)}
     seen(graph, "a", owner("c", blocking=True), **waiting)
@@ -124,8 +123,8 @@ def test_ring_that_waits_for_itself_has_no_keepers() -> None:
     assert [node.identity.uid for node in first.blocking_dependents()] == ["x"]
 
 
-def test_reference_to_another_namespace_is_reported_whoever_is_seen_first() -> None:
-    """And its object is looked at; an owner without a namespace may be anybody's."""
+def test_reference_to_another_namespace_is_reported_in_either_order() -> None:
+    """The dependent is examined. A cluster-scoped owner may have dependents in any namespace."""
     far = identity("d", namespace="other")
     for order in ("owner first", "dependent first"):
         graph = OwnerGraph()
@@ -141,8 +140,8 @@ def test_reference_to_another_namespace_is_reported_whoever_is_seen_first() -> N
     assert graph.observed(far, meta(owner("n"))) == GraphChanges()
 
 
-def test_dependents_that_disagree_on_an_owner_are_asked_about_one_after_the_other() -> None:
-    """Only those that mean the absent one are in doubt; the next meaning in order is tried, then the first."""
+def test_dependents_that_disagree_on_an_owner_are_examined_in_turn() -> None:
+    """Only dependents that reference the absent identity are examined; then the next identity in order is tried."""
     graph = OwnerGraph()
     seen(graph, "a", owner("o", name="one"))
     seen(graph, "b", owner("o", name="two"))
@@ -157,8 +156,8 @@ def test_dependents_that_disagree_on_an_owner_are_asked_about_one_after_the_othe
     assert next_identity_meant([], identity("o")) is None
 
 
-def test_object_that_is_followed_no_longer_is_asked_about_if_it_matters() -> None:
-    """One that owns and is owned by nobody is forgotten."""
+def test_unfollowed_object_is_examined_if_it_has_dependents() -> None:
+    """An object without dependents or owners is removed from the graph."""
     graph = OwnerGraph()
     seen(graph, "o")
     seen(graph, "d", owner("o"))
@@ -171,7 +170,7 @@ def test_object_that_is_followed_no_longer_is_asked_about_if_it_matters() -> Non
 
 
 def test_absence_is_remembered_of_the_latest_few() -> None:
-    """Those asked for stay longest."""
+    """A lookup counts as use; the least recently used entry is dropped."""
     absent = AbsentOwnerCache(limit=2)
     for uid in "ab":
         absent.add(identity(uid))
@@ -180,8 +179,8 @@ def test_absence_is_remembered_of_the_latest_few() -> None:
     assert [absent.has([identity(uid)]) for uid in "abc"] == [True, False, True]
 
 
-def test_identity_reads_as_upstream_prints_it_and_means_what_it_says() -> None:
-    """All of kind, version, name and UID count."""
+def test_identity_is_printed_as_upstream_does() -> None:
+    """A reference must match in kind, version, name and UID."""
     one = identity("u")
     assert str(one) == "[v1/Pod, namespace: ns, name: name-u, uid: u]"
     assert is_reference_to(owner("u"), one)
@@ -210,7 +209,7 @@ SOLID, DANGLING, WAITING = OwnerState.SOLID, OwnerState.DANGLING, OwnerState.WAI
 def test_verdict_on_an_object(
     owners: list[OwnerState], finalizers: tuple[str, ...], dependents: int, expected: CollectionDecision
 ) -> None:
-    """What became of its owners decides; the second dependent is one that waits itself."""
+    """The states of its owners decide. The second dependent is itself waiting for its dependents."""
     node = GraphNode(identity("x"))
     for number in range(dependents):
         node.dependents[str(number)] = GraphNode(identity(str(number)), is_deleting_dependents=number == 1)
@@ -219,14 +218,14 @@ def test_verdict_on_an_object(
 
 
 def test_standing_of_an_owner() -> None:
-    """Being deleted is not enough to be waiting."""
+    """An owner waits only if it has the foreground finalizer as well as a deletion timestamp."""
     waiting = meta(deleted=True, finalizers=("foregroundDeletion",))
     found = [owner_state(one) for one in (None, meta(), meta(deleted=True), waiting)]
     assert found == [DANGLING, SOLID, SOLID, WAITING]
 
 
 def test_patches_change_references_and_finalizers_of_the_version_that_was_read() -> None:
-    """The whole list for merge patches, only what changes for strategic ones."""
+    """Merge patches contain the whole list, strategic patches only the change."""
     latest = PartialMeta(
         uid="u",
         resource_version="7",
@@ -260,7 +259,7 @@ STEPS: list[Callable[..., GraphChanges]] = [
 @settings(max_examples=300)
 @given(st.lists(st.tuples(st.sampled_from([*STEPS, STEPS[0], STEPS[0]]), UIDS, OWNERS, st.booleans()), max_size=30))
 def test_owners_and_dependents_always_agree(steps: list[tuple[Callable[..., GraphChanges], str, Any, bool]]) -> None:
-    """Whatever happens: who names an owner is among its dependents, and the other way round."""
+    """After any steps, each dependent in the graph references its owner, and the blocking dependents are right."""
     graph = OwnerGraph()
     for step, uid, owners, deleted in steps:
         work = step(graph, uid, owners, deleted)

@@ -1,4 +1,4 @@
-"""The Job controller with the real PodControl ends, with correct counts, whatever fails on the way."""
+"""The Job controller with the real PodControl finishes jobs with correct counts, whichever request fails."""
 
 import asyncio
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def job(parallelism: int = 2, completions: int | None = 4, **spec: Any) -> Job:
 
 
 class World:
-    """A controller between an API and what it has been shown of it, and a node that runs the pods."""
+    """A controller between an API and the informer caches that a test fills, and a node that runs the pods."""
 
     def __init__(self, one: Job, client: Client | None = None, *, api: MemoryApi | None = None) -> None:
         self.api = api or MemoryApi(VirtualClock())
@@ -83,7 +83,7 @@ class World:
                 self.controller.events.job_updated(old, new)
 
     async def round(self, *, shows_jobs: bool = True) -> None:
-        """Show what there is and work on it; half a second goes by."""
+        """Copy the API's objects to the caches, process the queue, and wait half a second."""
         if shows_jobs:
             self.show_jobs()
         self.feed.show()
@@ -106,7 +106,7 @@ class World:
         self.api.put(JOBS.resource, serializer.to_document(one))
 
     def end_one(self, phase: str) -> bool:
-        """The first pod that still runs ends now; deleted pods that nothing holds vanish."""
+        """End the first running pod, after removing deleted pods without finalizers."""
         for one in self.pods():
             if one.metadata.deletion_timestamp is not None and not one.metadata.finalizers:
                 self.api.remove(PODS.resource, namespace="default", name=one.metadata.name)
@@ -120,7 +120,7 @@ class World:
         return False
 
     async def finish(self, *phases: str) -> JobStatus:
-        """Let pods end with these phases, then well, until the job has finished."""
+        """End pods with these phases, then with Succeeded, until the job has finished."""
         left = list(phases)
         for number in range(200):
             await self.round(shows_jobs=number % 2 == 0)
@@ -137,7 +137,7 @@ def types(status: JobStatus) -> list[str]:
 
 @pytest.mark.parametrize("fault", CALL_FAULTS)
 async def test_job_counts_right_whatever_fails(fault: Fault) -> None:
-    """One fault, at every place there is for it; the job's copy is old half of the time."""
+    """Injects one fault at each call in turn; the cached job is stale half of the time."""
     at = 0
     while True:
         api = MemoryApi(VirtualClock())
@@ -156,7 +156,7 @@ async def test_job_counts_right_whatever_fails(fault: Fault) -> None:
 
 
 async def test_failing_job_deletes_what_still_runs() -> None:
-    """The interim condition comes first; the last word only when the deleted pod is gone. Then nothing more is done."""
+    """The Failed condition waits until the deleted pod is gone; afterwards no more requests are sent."""
     world = World(job(2, 4, backoff_limit=0))
     await world.round()
     assert world.end_one("Failed")
@@ -176,7 +176,7 @@ async def test_failing_job_deletes_what_still_runs() -> None:
 
 
 async def test_suspended_job_has_no_pods_and_starts_anew() -> None:
-    """Events tell; the time of the deadline runs from the resumption."""
+    """Events report both changes, and the start time is reset on resumption."""
     world = World(job(2, 4, active_deadline_seconds=100))
     await world.round()
     started = world.job().status.start_time
@@ -199,7 +199,7 @@ async def test_suspended_job_has_no_pods_and_starts_anew() -> None:
 
 
 async def test_job_ends_at_its_deadline() -> None:
-    """Without any change to wake it."""
+    """The deadline itself requeues the job."""
     world = World(job(1, 1, active_deadline_seconds=60))
     for _ in range(4):
         await world.round()
@@ -216,7 +216,7 @@ async def test_job_ends_at_its_deadline() -> None:
 
 
 async def test_pod_is_counted_once_while_its_old_copy_still_shows_the_finalizer() -> None:
-    """The job's copy is fresh, the pod's is not."""
+    """The cached job is fresh, the cached pod is not."""
     world = World(job(1, 2))
     await world.round()
     assert world.end_one("Succeeded")
@@ -229,7 +229,7 @@ async def test_pod_is_counted_once_while_its_old_copy_still_shows_the_finalizer(
 
 
 async def test_job_does_not_end_while_a_pod_may_be_unseen() -> None:
-    """Its creation is awaited, so there may be something left to count."""
+    """A pending creation may still have to be counted."""
     world = World(job(1, 2, backoff_limit=0))
     await world.round()
     assert world.end_one("Failed")
@@ -247,7 +247,7 @@ async def test_job_does_not_end_while_a_pod_may_be_unseen() -> None:
 
 
 async def test_pod_that_vanished_before_its_release_is_counted() -> None:
-    """It was noted, and without the pod there is no finalizer."""
+    """It is listed as uncounted, and a deleted pod needs no removal of its finalizer."""
     world = World(job(1, 2))
     await world.round()
     assert world.end_one("Succeeded")
@@ -261,7 +261,7 @@ async def test_pod_that_vanished_before_its_release_is_counted() -> None:
 
 @pytest.mark.parametrize("at", [0, 1])
 async def test_failed_deletion_is_not_awaited(at: int) -> None:
-    """Neither when the finalizer stays nor when the pod does; the next sync tries again."""
+    """The next sync retries, whether the finalizer removal or the pod deletion failed."""
     api = MemoryApi(VirtualClock())
     world = World(job(1, 2), api=api)
     await world.round()
@@ -277,7 +277,7 @@ async def test_failed_deletion_is_not_awaited(at: int) -> None:
 
 
 async def test_adopted_pod_is_counted() -> None:
-    """Adoption brings the finalizer along."""
+    """Adoption adds the tracking finalizer."""
     world = World(job(1, 1))
     orphan = Pod(metadata=ObjectMeta(name="o", namespace="default", uid="o", labels=LABELS))
     world.api.put(
@@ -289,8 +289,8 @@ async def test_adopted_pod_is_counted() -> None:
     assert only.metadata.owner_references == (new_controller_ref(job()),)
 
 
-async def test_too_many_successes_are_told() -> None:
-    """More than asked for is no failure."""
+async def test_too_many_successes_are_reported() -> None:
+    """Extra successes are no failure of the job."""
     world = World(job(1, 1))
     for name in ("a", "b"):
         orphan = Pod(metadata=ObjectMeta(name=name, namespace="default", uid=name, labels=LABELS))
@@ -309,7 +309,7 @@ async def test_too_many_successes_are_told() -> None:
     ],
 )
 async def test_job_that_is_not_for_us_is_left_alone(spec: dict[str, Any], told: list[str]) -> None:
-    """No pods, no status."""
+    """No request is sent for it."""
     world = World(job(**spec))
     await world.round()
     assert world.api.calls == []
@@ -317,7 +317,7 @@ async def test_job_that_is_not_for_us_is_left_alone(spec: dict[str, Any], told: 
 
 
 async def test_deleted_job_is_forgotten() -> None:
-    """A new one of the same name starts without its failures and expectations."""
+    """A new job of the same name starts without its failure record and expectations."""
     world = World(job(1, 1))
     await world.round()
     world.end_one("Failed")
@@ -357,7 +357,7 @@ def pod(**meta: Any) -> Pod:
     ],
 )
 async def test_pod_changes_wake_the_job(old: dict[str, Any] | None, new: dict[str, Any], wakes: bool) -> None:
-    """A pod without the finalizer is no longer awaited."""
+    """A pending removal of the pod's finalizer does not matter."""
     world = World(job())
     world.jobs.put(world.job())
     world.controller._job_pods.removals.expect(KEY, ["p"])
@@ -369,7 +369,7 @@ async def test_pod_changes_wake_the_job(old: dict[str, Any] | None, new: dict[st
 
 
 async def test_removal_of_a_finalizer_is_awaited_until_it_is_seen() -> None:
-    """By an update without it, or by the end of the pod; the events of a finished job matter to nobody."""
+    """An update without the finalizer or the pod's deletion ends the wait; other updates do not."""
     world = World(job())
     world.jobs.put(world.job())
     removals = world.controller._job_pods.removals
@@ -389,7 +389,7 @@ async def test_removal_of_a_finalizer_is_awaited_until_it_is_seen() -> None:
 
 
 async def test_namesake_of_a_job_starts_clean() -> None:
-    """A watch may tell of the new one as a change of the old; the old one's pods are let go."""
+    """The watch may report a recreated job as an update. The old job's pods are queued to lose their finalizer."""
     world = World(job())
     await world.round()
     old = world.job()
@@ -401,7 +401,7 @@ async def test_namesake_of_a_job_starts_clean() -> None:
 
 
 async def test_pod_without_owner_wakes_its_former_one_and_is_let_go() -> None:
-    """Whoever took the owner off: it is counted by nobody now."""
+    """No job counts the pod any more, so its finalizer must be removed."""
     world = World(job())
     world.jobs.put(world.job())
     held: dict[str, Any] = {"finalizers": (TRACKING_FINALIZER,)}
@@ -416,7 +416,7 @@ async def test_pod_without_owner_wakes_its_former_one_and_is_let_go() -> None:
 
 
 async def test_sync_does_nothing_while_pods_cannot_be_claimed() -> None:
-    """The error comes out, and the next sync tries again."""
+    """The error is raised, and no pod is created."""
     api = MemoryApi(VirtualClock())
     world = World(job(1, 1), FaultyClient(api, Fault.FAILED), api=api)
     orphan = Pod(metadata=ObjectMeta(name="o", namespace="default", uid="o", labels=LABELS))

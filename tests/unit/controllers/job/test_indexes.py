@@ -15,7 +15,7 @@ def numbers_of(found: IndexSet) -> set[int]:
 @settings(max_examples=100)
 @given(ours=NUMBERS, theirs=NUMBERS, completions=st.integers(0, 45), count=st.integers(0, 10))
 def test_index_set_is_a_set(ours: set[int], theirs: set[int], completions: int, count: int) -> None:
-    """Union, size, members, common members, gaps; and its text is read back, cut off at the completions."""
+    """The text form is parsed back to the same set, cut off at the completions."""
     one, other = index_set(ours), index_set(theirs)
     assert numbers_of(one) == ours
     assert one.total == len(ours)
@@ -30,7 +30,7 @@ def test_index_set_is_a_set(ours: set[int], theirs: set[int], completions: int, 
 
 @given(st.text("0123456789-,x", max_size=20))
 def test_any_text_gives_a_set_in_order(text: str) -> None:
-    """Users can write it; nothing they write breaks the controller."""
+    """Users can write this text, so invalid text must not fail."""
     found = parse_indexes(text, 100)
     ends = [end for span in found.ranges for end in span]
     assert ends == sorted(ends)

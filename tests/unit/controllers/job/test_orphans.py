@@ -55,8 +55,8 @@ LOST: list[tuple[str, Job | None, Pod, bool]] = [
 
 
 @pytest.mark.parametrize(("owner", "one", "freed"), [pytest.param(*row[1:], id=row[0]) for row in LOST])
-async def test_pod_is_freed_when_nobody_will_count_it(owner: Job | None, one: Pod, *, freed: bool) -> None:
-    """The decision is made when its turn comes, not when it was noted."""
+async def test_only_pods_that_no_job_counts_lose_their_finalizer(owner: Job | None, one: Pod, *, freed: bool) -> None:
+    """The decision is made when the pod is processed, not when it is enqueued."""
     control, pods = FakePodControl(), PodIndex()
     orphans = OrphanPodReleaser(pod_control=control, pods=pods, jobs=ObjectIndex([] if owner is None else [owner]))
     pods.put(one)
@@ -67,7 +67,7 @@ async def test_pod_is_freed_when_nobody_will_count_it(owner: Job | None, one: Po
 
 
 async def test_pod_that_cannot_be_freed_is_tried_again() -> None:
-    """Unless it is gone: then it is free."""
+    """A pod that is already gone is not retried."""
     control, pods = FakePodControl(), PodIndex()
     orphans = OrphanPodReleaser(pod_control=control, pods=pods, jobs=ObjectIndex())
     pods.put(pod(OWNER))
@@ -93,20 +93,20 @@ async def test_pod_that_cannot_be_freed_is_tried_again() -> None:
     ],
 )
 def test_time_to_live_begins_at_the_end(one: Job, seconds: int | None) -> None:
-    """A job that has not finished, or has no limit, lives on."""
+    """An unfinished job and a job without a TTL do not expire."""
     assert expires_at(one) == (None if seconds is None else EPOCH + timedelta(seconds=seconds))
 
 
 @given(st.integers(0, 2**31 - 1), st.integers(0, 10**6))
 def test_any_time_to_live_has_an_end(seconds: int, ended: int) -> None:
-    """Never before the job's own."""
+    """The largest TTL causes no overflow."""
     assert expires_at(job(ended=ended, ttl_seconds_after_finished=seconds)) == EPOCH + timedelta(
         seconds=seconds + ended
     )
 
 
 async def test_expired_job_is_deleted_only_if_the_server_agrees() -> None:
-    """Its time may have been prolonged, or it may be gone, while our copy is old."""
+    """While the cached copy is old, the TTL may have been extended, or the job deleted."""
     api = MemoryApi(VirtualClock())
     jobs = ObjectIndex([job(ended=0, ttl_seconds_after_finished=10)])
     controller = TtlAfterFinishedController(client=api, jobs=jobs, clock=VirtualClock())

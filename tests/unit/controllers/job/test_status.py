@@ -1,4 +1,4 @@
-"""How many pods a Job wants, how it ends, and how long it waits before it replaces failed pods."""
+"""The status of a Job: wanted pods, finished conditions, failure policies, and the backoff for failed pods."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -80,7 +80,7 @@ COUNTS = st.integers(0, 700)
 def test_plan_never_overshoots(
     parallelism: int, completions: int | None, phases: list[str], policy: str | None, is_suspended: bool
 ) -> None:
-    """Not more than 500 at once, not below what is wanted, not above it, and never both directions."""
+    """A plan creates at most 500 pods, never passes the wanted number, and never both creates and deletes."""
     spec = JobSpec(
         parallelism=parallelism, completions=completions, pod_replacement_policy=policy, suspend=is_suspended
     )
@@ -104,7 +104,7 @@ def test_plan_never_overshoots(
 
 
 def test_job_wants_one_pod_by_default() -> None:
-    """As the API does; a success of a work queue lets the rest run on."""
+    """After a success in a work queue the other pods run on, and none is added."""
     assert wanted_active(Job(spec=JobSpec(completions=1)), 0, 0) == 1
     assert wanted_active(Job(spec=JobSpec(parallelism=3)), 2, 0) == 3
     assert wanted_active(Job(spec=JobSpec(parallelism=3)), 2, 1) == 2
@@ -154,7 +154,7 @@ FAIL_JOB = PodFailurePolicy(
 def test_ending_of_a_job(
     spec: dict[str, Any], conditions: list[JobCondition], pods: list[Pod], ending: tuple[str, str] | None
 ) -> None:
-    """What was decided before stands; then the failures in their order. The job started ten seconds ago."""
+    """An earlier decision stands, then failures are checked in their order. The job started ten seconds ago."""
     status = JobStatus(conditions=tuple(conditions), start_time=at(-10))
     job = Job(spec=JobSpec(**{"completions": 9, **spec}), status=status)
     found = finished_condition_of(job, count_job_pods(job, pods), EPOCH)
@@ -162,13 +162,13 @@ def test_ending_of_a_job(
 
 
 def test_job_without_completions_to_reach_is_complete_at_once() -> None:
-    """Zero is a number of completions; none is not."""
+    """Zero completions are reached at once; a missing number is a work queue."""
     assert success_of(Job(spec=JobSpec(completions=0)), 0, 0, EPOCH) is not None
     assert success_of(Job(spec=JobSpec()), 0, 0, EPOCH) is None
 
 
-def test_condition_that_says_nothing_new_changes_nothing() -> None:
-    """The very same tuple comes back; from nothing to False is no news."""
+def test_unchanged_condition_keeps_the_same_tuple() -> None:
+    """A False condition is not added where there was none."""
     there = (condition("Other"), condition("Suspended", reason="JobSuspended"))
     assert with_condition(there, condition("Suspended", reason="JobSuspended")) is there
     assert with_condition((), condition("Suspended", "False")) == ()
@@ -209,7 +209,7 @@ def test_exit_code_rules(
 
 
 def test_condition_rules() -> None:
-    """The first rule that matches decides."""
+    """A rule without patterns matches nothing."""
     pattern = PodFailurePolicyOnPodConditionsPattern(type="DisruptionTarget", status="True")
     rules = (
         PodFailurePolicyRule(action="Ignore"),
@@ -232,13 +232,13 @@ def test_condition_rules() -> None:
     [(0, 0, 0), (1, 0, 10), (1, 4, 6), (1, 10, 0), (1, 99, 0), (2, 0, 20), (6, 0, 320), (7, 0, 600), (70, 100, 500)],
 )
 def test_wait_doubles_with_each_failure(failures: int, elapsed: float, left: float) -> None:
-    """Ten seconds first, ten minutes at most."""
+    """The backoff is ten seconds at first and ten minutes at most."""
     record = FailureRecord(failures, EPOCH)
     assert remaining_seconds(record, EPOCH + timedelta(seconds=elapsed)) == left
 
 
 def test_only_failures_after_the_last_success_count() -> None:
-    """A success wipes the record."""
+    """A success resets the record."""
     old = FailureRecord(3, EPOCH)
     late = EPOCH + timedelta(seconds=9)
 
@@ -291,5 +291,5 @@ def status_of(name: str, ended: str | None) -> ContainerStatus:
     ],
 )
 def test_time_a_pod_finished(found: Pod, expected: datetime) -> None:
-    """The best that is known of it."""
+    """The time comes from containers, then Ready, the deletion, and the creation."""
     assert finished_at(found) == expected

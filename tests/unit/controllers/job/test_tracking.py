@@ -1,4 +1,4 @@
-"""A Job counts its pods exactly once, whatever crashes, fails or arrives late."""
+"""A Job counts its pods exactly once, despite crashes, failed calls and late events."""
 
 from dataclasses import dataclass, field
 
@@ -21,12 +21,12 @@ def pod(uid: str, phase: str = "Running", **meta: str) -> Pod:
 
 
 class Crash(Exception):
-    """The controller stops here, or an API call fails."""
+    """The controller stops at this point, or an API call fails."""
 
 
 @dataclass
 class Model:
-    """An API with a job and its pods, and a controller with a memory and copies that may be old."""
+    """An API with a job and its pods, and a controller with in-memory state and possibly stale copies."""
 
     status: JobStatus = field(default_factory=JobStatus)
     version: int = 0
@@ -36,7 +36,7 @@ class Model:
     released: set[str] = field(default_factory=set)
 
     def end(self, uid: str, phase: str) -> None:
-        """The pod ends, unless it has; or it is deleted, and vanishes when nothing holds it."""
+        """Ends or deletes a running pod; it keeps its finalizer."""
         one = self.pods.get(uid)
         if one is None or one.status.phase != "Running":
             return
@@ -54,7 +54,7 @@ class Model:
         self.released = {uid for uid in self.released if uid in self.pods and has_tracking_finalizer(self.pods[uid])}
 
     def restart(self) -> None:
-        """Memory is lost; copies are fresh."""
+        """Clears the in-memory state and refreshes the copies."""
         self.released.clear()
         self.show_job()
         self.show_pods()
@@ -78,7 +78,7 @@ class Model:
         return True
 
     def sync(self, crash_at: int, works: int) -> None:
-        """One sync; it may stop before any of its steps, and bit n of `works` says if the n-th release goes well."""
+        """One sync; it may crash before any of its steps, and bit n of `works` is set if the n-th release succeeds."""
         version, status = self.seen_status
         job = Job(spec=JobSpec(backoff_limit=100, completions=100), status=status)
         plan = plan_tracking(
@@ -133,7 +133,7 @@ DELETED_THEN_WELL = [
 @example(OLD_JOB)
 @example(DELETED_THEN_WELL)
 def test_every_finished_pod_is_counted_exactly_once(story: list[tuple[str, str | tuple[int, int]]]) -> None:
-    """After any interleaving of ends, old copies, failed calls, crashes and restarts."""
+    """The steps are any sequence of ended pods, stale copies, failed calls, crashes and restarts."""
     model = Model()
     for action, about in story:
         if action == "show job":
@@ -146,7 +146,7 @@ def test_every_finished_pod_is_counted_exactly_once(story: list[tuple[str, str |
             try:
                 model.sync(*about)
             except Crash as crash:
-                # Only a crash of the whole program loses memory; a conflict does not.
+                # Only a crash of the whole program loses the in-memory state; a conflict does not.
                 if str(crash) != "conflict":
                     model.restart()
         else:
@@ -164,7 +164,7 @@ def test_every_finished_pod_is_counted_exactly_once(story: list[tuple[str, str |
 
 
 def test_status_never_notes_more_pods_than_fit() -> None:
-    """The rest is counted by later syncs, and the job is not finished before."""
+    """The plan is marked as full, so later syncs count the rest."""
     pods = [pod(f"p{number}", "Succeeded") for number in range(MAX_UNCOUNTED_PODS + 5)]
     job = Job(spec=JobSpec(completions=10**6))
     plan = plan_tracking(job, job.status, count_job_pods(job, pods), None)
@@ -175,7 +175,7 @@ def test_status_never_notes_more_pods_than_fit() -> None:
 
 
 def test_job_that_fails_takes_its_running_pods_with_it() -> None:
-    """They count as failed; those of a job that succeeds are not counted at all."""
+    """Running pods of a failing job count as failed; those of a succeeding job are not counted."""
     pods = [pod("a"), pod("b", "Succeeded")]
     job = Job(spec=JobSpec(completions=10))
     for kind, failed in (("FailureTarget", ("a",)), ("SuccessCriteriaMet", ())):
@@ -190,7 +190,7 @@ def test_job_that_fails_takes_its_running_pods_with_it() -> None:
 
 
 def test_pod_noted_as_failed_is_not_noted_as_succeeded_too() -> None:
-    """A deleted pod that ends well after all has been counted as failed already."""
+    """A deleted pod counts as failed, even if it succeeds afterwards."""
     status = JobStatus(uncounted_terminated_pods=UncountedTerminatedPods(failed=("a",)))
     job = Job(spec=JobSpec(completions=1), status=status)
     plan = plan_tracking(job, status, count_job_pods(job, [pod("a", "Succeeded")]), None)

@@ -1,4 +1,4 @@
-"""Which rejected documents are reported to users, with which text, and when."""
+"""Rejected manifest documents: which are reported, with which text, and when."""
 
 import pytest
 from hypothesis import given, settings
@@ -51,19 +51,19 @@ def document() -> DesiredObject:
     ],
 )
 def test_refusal_names_lines_and_fields(error: ApiError, text: str, may_pass: bool) -> None:
-    """Those the server spoke of, or the document's first."""
+    """The lines are those of the fields in the server's causes, or the document's first line."""
     assert apply_failure(document(), error) == ApplyFailure("/m/a", "ConfigMap default/a", text, may_pass)
 
 
-def test_object_that_is_going_is_told_as_such() -> None:
+def test_object_being_deleted_is_reported() -> None:
     assert (
         still_deleting_failure(document()).text
         == "line 2: ConfigMap default/a is being deleted and will be created again afterwards"
     )
 
 
-def test_object_that_cannot_be_deleted_is_told() -> None:
-    """By name, at the file that made it; another one of its name by now will be seen at the next pass."""
+def test_failed_deletion_is_reported() -> None:
+    """The file that created the object gets the failure. A conflict is transient."""
     one = document()
     made = AppliedObject(identity=one.identity, resource=CONFIG_MAPS, uid="1", mark=one.mark, is_created=True)
     text = "ConfigMap default/a is not deleted: no"
@@ -71,8 +71,8 @@ def test_object_that_cannot_be_deleted_is_told() -> None:
     assert delete_failure(made, Conflict("no")).may_pass
 
 
-def test_what_may_pass_is_told_after_some_tries() -> None:
-    """And what will not pass at once; a success in between starts the count anew."""
+def test_transient_failure_is_reported_after_some_tries() -> None:
+    """A lasting failure is reported at once; a pass without the failure resets the count."""
     passing, lasting = ApplyFailure("/a", "x", "wait", may_pass=True), ApplyFailure("/a", "y", "bad", may_pass=False)
     patience = FailureReporter()
     for _ in range(2):
@@ -84,8 +84,8 @@ def test_what_may_pass_is_told_after_some_tries() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(passes=st.lists(st.sets(st.sampled_from("abc")), max_size=12))
-def test_failure_is_told_if_it_has_lasted(passes: list[set[str]]) -> None:
-    """Exactly those that failed in each of the last few passes."""
+def test_failure_is_reported_if_it_has_lasted(passes: list[set[str]]) -> None:
+    """It must have occurred in each of the last few passes."""
     patience = FailureReporter()
     for number, failing in enumerate(passes, start=1):
         told = patience.to_report([ApplyFailure(f"/{name}", name, name, may_pass=True) for name in sorted(failing)])

@@ -21,13 +21,13 @@ MARK = ManifestReference(object="ConfigMap default/a", file='/m/"ä".yaml', fold
 
 
 def stored(**metadata: Any) -> dict[str, Any]:
-    """What the server keeps of an object that was made from a document."""
+    """The stored object that was created from a document."""
     document = with_origin({"metadata": {"name": "a"}}, namespace="default", mark=MARK, is_created=True)
     return {**document, "metadata": {**document["metadata"], "uid": "u", **metadata}}
 
 
 def test_mark_is_read_back_from_the_object() -> None:
-    """With all it says, and whether the object is going."""
+    """The result also shows whether the object is being deleted."""
     found = applied_object(CONFIG_MAPS, stored())
     assert found is not None
     assert (found.identity, found.mark) == (ManifestObject("", "ConfigMap", "default", "a"), MARK)
@@ -51,13 +51,13 @@ def test_mark_is_read_back_from_the_object() -> None:
     ],
 )
 def test_copies_and_broken_marks_are_none_of_ours(changed: dict[str, Any]) -> None:
-    """What cannot be told for sure is left alone."""
+    """An object that does not match its mark exactly is left alone."""
     assert applied_object(CONFIG_MAPS, stored(**changed)) is None
     assert applied_object(DEPLOYMENTS, stored()) is None
 
 
-def test_document_keeps_what_it_says_under_the_mark() -> None:
-    """Its own labels stay, its mark of another time does not; without a namespace it gets none."""
+def test_document_keeps_its_own_labels() -> None:
+    """An older mark is replaced; a cluster-scoped object gets no namespace."""
     document = {"kind": "Namespace", "metadata": {"name": "a", "labels": {"app": "x", "pykubelet.io/manifest": "y"}}}
     sent = with_origin(document, namespace="", mark=MARK, is_created=False)
     assert sent["metadata"]["labels"] == {"app": "x", "pykubelet.io/manifest": "adopted"}
@@ -67,7 +67,7 @@ def test_document_keeps_what_it_says_under_the_mark() -> None:
 
 
 def test_mark_can_be_taken_off() -> None:
-    """And nothing else with it."""
+    """Only the label and annotation of the mark are removed."""
     bare = apply_merge(stored(), origin_removal_patch("u"))
     assert bare["metadata"] == {"name": "a", "namespace": "default", "uid": "u", "labels": {}, "annotations": {}}
 
@@ -81,7 +81,7 @@ _VALUES = st.recursive(
 
 @settings(max_examples=80, deadline=None)
 @given(one=_VALUES, other=_VALUES)
-def test_digest_tells_documents_apart_and_nothing_else(one: Any, other: Any) -> None:
+def test_digest_differs_exactly_when_documents_differ(one: Any, other: Any) -> None:
     """1 is not true, and the order of keys does not count."""
     assert (digest_of({"v": one}) == digest_of({"v": other})) == (repr_sorted(one) == repr_sorted(other))
     assert digest_of({"a": one, "b": other}) == digest_of({"b": other, "a": one})

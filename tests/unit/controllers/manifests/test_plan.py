@@ -38,7 +38,7 @@ def found(
 
 
 def gone(folder: tuple[int, int]) -> FoundManifests[ManifestDocument]:
-    """A path that was followed as a single file, which is not there."""
+    """A path that was followed as a single file and no longer exists."""
     return FoundManifests((PathView(path="/m/a", folder=folder, is_definite=True),))
 
 
@@ -54,7 +54,7 @@ def object_of(
 
 
 def done(plan: ManifestPlan, before: list[AppliedObject]) -> list[AppliedObject]:
-    """What follows the files after the plan was carried out."""
+    """The applied objects after executing the plan."""
     gone = {each.identity for each in (*plan.deletes, *plan.releases)}
     made = {
         one.identity: AppliedObject(
@@ -74,7 +74,7 @@ def applied(plan: ManifestPlan) -> list[str]:
 
 
 def test_what_others_need_comes_first_and_goes_last() -> None:
-    """Namespaces before what is in them, whatever the order of the documents."""
+    """Namespaces are applied before their content and deleted after it, whatever the order of documents."""
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"
     plan = make_plan(found({"/m/a": f"{service}---\n{config_map('c')}---\n{namespace('shop')}"}), [], KINDS)
     assert applied(plan) == ["Namespace shop", "ConfigMap default/c", "Service default/s"]
@@ -104,7 +104,7 @@ def test_what_others_need_comes_first_and_goes_last() -> None:
     ],
 )
 def test_object_goes_only_on_evidence(look: FoundManifests[ManifestDocument], deleted: bool) -> None:
-    """And what was there before its file, or is going already, is never deleted."""
+    """An object that existed before its file is released instead; one being deleted is left alone."""
     plan = make_plan(look, [object_of("a", "/m/a")], KINDS)
     assert ([each.identity.name for each in plan.deletes], plan.releases) == (["a"] if deleted else [], ())
     adopted = make_plan(look, [object_of("a", "/m/a", created=False)], KINDS)
@@ -114,7 +114,7 @@ def test_object_goes_only_on_evidence(look: FoundManifests[ManifestDocument], de
 
 
 def test_object_that_is_going_is_waited_for() -> None:
-    """Even if it follows its document: what is applied to it goes with it."""
+    """A change applied to an object being deleted would be lost with it."""
     look = found({"/m/a": config_map("a")})
     (one,) = make_plan(look, [], KINDS).applies
     going = AppliedObject(
@@ -125,7 +125,7 @@ def test_object_that_is_going_is_waited_for() -> None:
 
 
 def test_document_is_applied_again_when_anything_about_it_changed() -> None:
-    """Its text, its file or its folder; but not because of layout or the order of keys."""
+    """Its content, file or folder counts; layout and key order do not."""
     (one,) = make_plan(found({"/m/a": config_map("a")}), [], KINDS).applies
     after = done(ManifestPlan(applies=(one,)), [])
     same = "# hello\nkind: ConfigMap\ndata: {v: '1'}\napiVersion: v1\nmetadata:\n  name: a\n"
@@ -139,7 +139,7 @@ def test_document_is_applied_again_when_anything_about_it_changed() -> None:
 
 
 def test_namespace_left_out_is_the_default_one() -> None:
-    """So two ways to write it are one object, and the first has it."""
+    """Both documents are the same object, and the first one wins."""
     text = f"{config_map('a')}---\n{config_map('a', namespace='default')}"
     plan = make_plan(found({"/m/a": text}), [], KINDS)
     assert len(plan.applies) == 1
@@ -159,8 +159,8 @@ _LOOKS = st.builds(
 
 @settings(max_examples=80, deadline=None)
 @given(looks=st.lists(_LOOKS, max_size=5))
-def test_plans_lead_to_what_the_files_say_and_then_rest(looks: list[FoundManifests[ManifestDocument]]) -> None:
-    """Carried out, a plan leaves nothing to do; and no object goes that a file names, or a broken file may name."""
+def test_executed_plan_leaves_nothing_to_do(looks: list[FoundManifests[ManifestDocument]]) -> None:
+    """A plan never deletes an object that a file names, or that an unreadable file may name."""
     before = [object_of("old", "/m/x", created=False)]
     for look in looks:
         plan = make_plan(look, before, KINDS)

@@ -1,4 +1,4 @@
-"""The decisions of namespace deletion: kinds to empty, conditions, and the next pass."""
+"""Decisions of the namespace controller: kinds to empty, conditions, and the delay of the next pass."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,7 +40,7 @@ PASSES = st.builds(
 
 @given(SERVED)
 def test_every_kind_in_namespaces_is_emptied_once_and_pods_first(served: list[Resource]) -> None:
-    """Of several versions the first, which the server prefers."""
+    """Of several versions the first is used, which the server prefers."""
     kinds = kinds_to_empty(served)
     assert {kind.group_resource for kind in kinds} == {one.group_resource for one in served if one.namespaced}
     assert len({kind.group_resource for kind in kinds}) == len(kinds)
@@ -61,7 +61,7 @@ GRACES = {
 
 @pytest.mark.parametrize(("graces", "expected"), GRACES.values(), ids=GRACES)
 def test_waits_for_half_of_what_the_rest_may_take(graces: list[int], expected: float) -> None:
-    """Never without end, never without a pause."""
+    """The delay has an upper and a lower limit."""
     times = [format_time(NOW + timedelta(seconds=grace)) for grace in graces]
     left = [UndeletedObject(PODS, PartialMeta(deletion_timestamp=time)) for time in times]
     assert next_pass_seconds(left, NOW) == expected
@@ -74,14 +74,14 @@ def test_wait_is_bounded(left: tuple[UndeletedObject, ...]) -> None:
 
 @given(PASSES)
 def test_namespace_is_let_go_only_if_nothing_is_left_and_nothing_unknown(found: DeletionPass) -> None:
-    """A failure is a reason to doubt, even with nothing in sight."""
+    """A failed or incomplete pass never finalizes the namespace."""
     assert found.found_nothing == (not found.left and not found.failures and not found.undiscovered)
     assert bool(found.problem) == bool(found.failures or found.undiscovered)
 
 
 @given(PASSES, PASSES)
 def test_patch_of_conditions_settles_and_leaves_those_of_others(first: DeletionPass, second: DeletionPass) -> None:
-    """The same pass twice is no patch; a patch has only what is new."""
+    """The same pass twice causes no second patch, and conditions of other controllers stay."""
     theirs = {"type": "Theirs", "status": "True", "lastTransitionTime": format_time(NOW)}
     status: dict[str, Any] = {"phase": "Terminating", "conditions": [theirs]}
     namespace: dict[str, Any] = {"metadata": {"name": "x", "uid": "u"}, "spec": {}, "status": status}
@@ -99,7 +99,7 @@ def test_patch_of_conditions_settles_and_leaves_those_of_others(first: DeletionP
 
 
 def test_unknown_groups_are_named() -> None:
-    """In order, so that the condition does not change with the server's."""
+    """They are sorted, so the condition does not change with the server's order."""
     assert undiscovered(()) == ""
     assert undiscovered(("b/v1", "a/v1")) == (
         "Discovery failed for some groups, 2 failing: unable to retrieve the complete list of server APIs: "

@@ -1,4 +1,4 @@
-"""The decisions of the node controllers: health, taints, evictions and orphaned pods."""
+"""Decisions of the node controllers: health, taints, evictions and orphaned pods."""
 
 import math
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def lease(second: int) -> Lease:
 def test_health_is_what_changed_when(
     old: NodeHealthData | None, seen: Node, renewed: Lease | None, expected_at: float
 ) -> None:
-    """At our second 100, thirty seconds after the node was made."""
+    """The observation is at second 100 of the clock, thirty seconds after the node's creation."""
     health = observe(old, seen, renewed, now=EPOCH + timedelta(seconds=30), at=100.0)
     assert health.seen_at == expected_at
 
@@ -86,13 +86,13 @@ def test_health_is_what_changed_when(
 @given(st.floats(0, 200), st.booleans())
 @settings(max_examples=60)
 def test_node_is_silent_only_after_its_grace(seconds: float, has_spoken: bool) -> None:
-    """50 s, or 60 s for one that has not spoken yet."""
+    """The grace is 50 s, or 60 s for a node that has never reported."""
     health = NodeHealthData("u", 0.0, "x" if has_spoken else None, None)
     assert is_silent(health, at=seconds) == (seconds > (50 if has_spoken else 60))
 
 
 def test_silent_node_is_declared_unknown_once() -> None:
-    """What it said is unknown now, what it never said is named as such; the network is not its business."""
+    """Conditions that the node never reported get their own reason; NetworkUnavailable is not changed."""
     patch = unknown_patch(node(Ready="True", NetworkUnavailable="False"), EPOCH)
     assert patch is not None
     listed = patch["status"]["conditions"]
@@ -129,7 +129,7 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
     ids=["not ready", "evicting", "swapped", "halted", "ready again", "cordoned"],
 )
 def test_taints_follow_the_node(seen: Node, evictions: EvictionPolicy, expected: list[tuple[str, str]]) -> None:
-    """Not ready and unreachable exclude each other."""
+    """The not-ready and unreachable taints exclude each other."""
     assert keys(wanted_taints(seen, evictions, EPOCH)) == expected
 
 
@@ -154,7 +154,7 @@ some_taints = st.lists(
 def test_taints_are_settled_and_leave_those_of_others(
     conditions: dict[str, Any], taints: list[dict[str, str]], evictions: EvictionPolicy
 ) -> None:
-    """A second look changes nothing; whatever is not ours is still there."""
+    """A second computation changes nothing, and taints of other owners stay."""
     first = wanted_taints(node(taints=taints, **conditions), evictions, EPOCH)
     documents = [{"key": taint.key, "effect": taint.effect, "timeAdded": taint.time_added} for taint in first]
     again = wanted_taints(node(taints=documents, **conditions), evictions, EPOCH + timedelta(seconds=9))
@@ -164,7 +164,7 @@ def test_taints_are_settled_and_leave_those_of_others(
 
 
 def test_old_labels_follow_the_stable_ones() -> None:
-    """Added or made the same."""
+    """Beta labels are added or corrected."""
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "amd64"}
     assert missing_labels(node(labels=labels)) == {"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64"}
 
@@ -181,13 +181,13 @@ def test_old_labels_follow_the_stable_ones() -> None:
     ids=["one down", "all down", "many of a small zone", "many of a large zone", "only two"],
 )
 def test_rate_of_evictions_by_state_of_the_zone(states: list[bool], rate: float, is_total: bool) -> None:
-    """The more nodes are down, the less they are trusted to be."""
+    """The rate falls as more nodes are down, because the cause may be the network."""
     found = zone_states((node(f"n{index}"), is_ready) for index, is_ready in enumerate(states))
     assert (found.rates[""], found.is_total) == (rate, is_total)
 
 
 def test_zone_that_is_down_alone_is_evicted() -> None:
-    """Others are up, so it is not the network to us; nodes that are excluded do not count."""
+    """Other zones are up, so our network works. Excluded nodes do not count."""
     zone = "topology.kubernetes.io/zone"
     nodes = [(node("a", labels={zone: "a"}), False), (node("b", labels={zone: "b"}), True)]
     excluded = (node("c", labels={"node.kubernetes.io/exclude-disruption": ""}), False)
@@ -196,7 +196,7 @@ def test_zone_that_is_down_alone_is_evicted() -> None:
 
 
 def test_permits_let_one_node_pass_in_ten_seconds() -> None:
-    """Of each zone; none if the rate is nothing."""
+    """The limit is per zone; rate zero permits none."""
     permits = ZoneEvictionLimiter()
     asked = [("a", 0.1, 0), ("a", 0.1, 5), ("b", 0.1, 5), ("a", 0.1, 10), ("a", 0.0, 100)]
     assert [permits.take(zone, rate, at=at) for zone, rate, at in asked] == [True, False, True, True, False]
@@ -212,7 +212,7 @@ def tolerating(key: str, seconds: int | None) -> Toleration:
 )
 @settings(max_examples=80)
 def test_stay_is_the_shortest_that_is_tolerated(pairs: list[tuple[str, int | None]], tainted: set[str]) -> None:
-    """The first toleration of each taint counts; a taint without one ends it at once."""
+    """The first toleration of each taint counts; an untolerated taint evicts at once."""
     first: dict[str, int | None] = {}
     for key, seconds in pairs:
         first.setdefault(key, seconds)
@@ -229,7 +229,7 @@ def test_stay_is_the_shortest_that_is_tolerated(pairs: list[tuple[str, int | Non
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=12), st.integers(0, 8))
 @settings(max_examples=60)
 def test_surplus_of_finished_pods_is_the_evicted_and_oldest(ages: list[tuple[bool, int]], threshold: int) -> None:
-    """What is kept is not over the threshold, and nothing of it should have gone before what went."""
+    """Evicted pods come first, then older ones, down to the threshold."""
     pods = [
         pod(f"p{index}", age=age, phase="Failed", reason="Evicted" if is_evicted else "")
         for index, (is_evicted, age) in enumerate(ages)
@@ -241,7 +241,7 @@ def test_surplus_of_finished_pods_is_the_evicted_and_oldest(ages: list[tuple[boo
 
 
 def test_pods_that_no_kubelet_ends() -> None:
-    """Those without a node, and those of a node that is out of service and not ready."""
+    """They have no node, or their node is out of service and not ready."""
     out = [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]
     nodes = {"dead": node("dead", Ready="Unknown", taints=out), "back": node("back", Ready="True", taints=out)}
     pods = [pod("none"), pod("dead", node_name="dead"), pod("back", node_name="back"), pod("lost", node_name="lost")]
@@ -250,7 +250,7 @@ def test_pods_that_no_kubelet_ends() -> None:
 
 
 def test_missing_nodes_are_in_quarantine_as_long_as_they_are_missed() -> None:
-    """One that shows up in between starts anew."""
+    """A node that reappears in between starts over."""
     since = quarantined_nodes({}, ["a", "b"], at=0)
     since = quarantined_nodes(since, ["a"], at=20)
     since = quarantined_nodes(since, ["a", "b"], at=30)
@@ -258,7 +258,7 @@ def test_missing_nodes_are_in_quarantine_as_long_as_they_are_missed() -> None:
 
 
 def test_pods_of_a_node_follow_their_changes() -> None:
-    """A namesake on another node is another pod."""
+    """A recreated pod of the same name may be on another node."""
     index = PodsByNode()
     index.put(pod("a", node_name="n1"))
     index.put(pod("b"))
@@ -269,7 +269,7 @@ def test_pods_of_a_node_follow_their_changes() -> None:
 
 
 def test_condition_is_patched_if_it_is_new_and_keeps_its_time_if_its_status_stays() -> None:
-    """The phase is set even then."""
+    """The patch also sets the phase if one is given."""
     old = {"type": "Ready", "status": "False", "reason": "R", "lastTransitionTime": CREATED}
     made = pod("a", conditions=[old])
     later = EPOCH + timedelta(hours=1)

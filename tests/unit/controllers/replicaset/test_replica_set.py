@@ -1,4 +1,4 @@
-"""The ReplicaSet controller with the real PodControl reaches its size, whatever fails on the way."""
+"""The ReplicaSet controller with the real PodControl reaches its size, whichever request fails."""
 
 import asyncio
 from typing import Any
@@ -57,14 +57,14 @@ def pod(
 
 
 class Silent:
-    """Takes events and forgets them."""
+    """An event recorder that discards all events."""
 
     def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
         return None
 
 
 class World:
-    """A controller between an API and what it has been shown of it."""
+    """A controller between an API and the informer caches that a test fills."""
 
     def __init__(self, one: ReplicaSet, client: Client | None = None, *, api: MemoryApi, burst: int = 500) -> None:
         self.api, self.pods = api, PodIndex()
@@ -91,7 +91,7 @@ class World:
                 self.controller.set_updated(old, new)
 
     async def settle(self) -> ReplicaSetStatus:
-        """Show, sync and let pods end until nothing happens any more."""
+        """Copy objects to the caches, sync, and remove deleted pods until nothing changes."""
         quiet = 0
         while quiet < 3:
             self.show_sets()
@@ -140,7 +140,7 @@ def start(kind: str, name: str) -> Pod:
 @settings(deadline=None, max_examples=60)
 @given(kinds=START, wanted=st.integers(0, 9), burst=st.integers(1, 4))
 async def test_set_has_what_it_wants_in_the_end_from_any_start(kinds: list[str], wanted: int, burst: int) -> None:
-    """Orphans adopted, strangers left alone, others released, the rest made or deleted."""
+    """Orphans are adopted, foreign pods ignored, relabelled pods released, and the rest created or deleted."""
     api = MemoryApi(VirtualClock())
     for number, kind in enumerate(kinds):
         api.put(PODS.resource, serializer.to_document(start(kind, f"p{number}")))
@@ -156,7 +156,7 @@ async def test_set_has_what_it_wants_in_the_end_from_any_start(kinds: list[str],
 @pytest.mark.parametrize("fault", CALL_FAULTS)
 @pytest.mark.parametrize("wanted", [0, 5])
 async def test_set_has_what_it_wants_in_the_end_whatever_fails(fault: Fault, wanted: int) -> None:
-    """One fault, at every place there is for it."""
+    """Injects one fault at each call in turn."""
     at = 0
     while True:
         api = MemoryApi(VirtualClock())
@@ -234,7 +234,7 @@ INVALID = replace(
 async def test_pod_changes_wake_the_right_sets(
     old: dict[str, Any] | None, new: dict[str, Any], woken: set[str]
 ) -> None:
-    """Sets with an empty or invalid selector are never woken by orphans."""
+    """Orphans never enqueue sets with an empty or invalid selector."""
     controller = seeing(*SETS, EMPTY, INVALID)
     if old is None:
         controller.pod_added(pod(**new))
@@ -243,8 +243,8 @@ async def test_pod_changes_wake_the_right_sets(
     assert {key for key in (*BOTH, "default/empty", "default/invalid") if key in controller.queue} == woken
 
 
-async def test_set_is_looked_at_again_when_a_pod_becomes_available() -> None:
-    """Exactly then, and once more after the pod became ready while the set was asleep."""
+async def test_set_is_synced_when_a_pod_becomes_available() -> None:
+    """The sync comes exactly after minReadySeconds."""
     api = MemoryApi(VirtualClock())
     world = World(replica_set(1, min_ready=30), api=api)
     api.put(PODS.resource, serializer.to_document(pod("a", ready_since=format_time(EPOCH))))
@@ -265,7 +265,7 @@ async def test_set_is_looked_at_again_when_a_pod_becomes_available() -> None:
 
 
 async def test_pod_that_becomes_ready_wakes_its_set_now_and_later() -> None:
-    """After minReadySeconds it is available."""
+    """The second sync comes after minReadySeconds, when the pod is available."""
     controller = seeing(replica_set(1, min_ready=30))
     controller.pod_updated(pod(), pod(ready_since=format_time(EPOCH), resource_version="2"))
     await controller.queue.process_next(nothing)
@@ -280,7 +280,7 @@ async def nothing(_: str) -> None:
 
 
 async def test_crowded_nodes_are_relieved_first() -> None:
-    """Pods of other sets of the same Deployment count; those of an unrelated set do not."""
+    """Pods of other ReplicaSets of the same Deployment count."""
     api = MemoryApi(VirtualClock())
     owners: dict[str, Any] = {"owner_references": (DEPLOYMENT,)}
     world = World(replica_set(1, **owners), api=api)
@@ -300,8 +300,8 @@ async def test_crowded_nodes_are_relieved_first() -> None:
     assert [call.name for call in api.calls if call.verb == "delete"] == ["b"]
 
 
-async def test_namespace_that_goes_away_is_no_failure() -> None:
-    """Nothing can be created there, and nothing needs to be; a set without valid selector is left alone."""
+async def test_terminating_namespace_is_no_failure() -> None:
+    """A set with an invalid selector is ignored as well."""
     controller = seeing(replica_set(3), INVALID)
     control = controller._pod_control
     assert isinstance(control, FakePodControl)

@@ -1,4 +1,4 @@
-"""The decisions of a ReplicaSet: bursts, the pods to delete, and the status."""
+"""Decisions of the ReplicaSet controller: bursts, the pods to delete, and the status."""
 
 from datetime import timedelta
 
@@ -43,7 +43,7 @@ PODS = st.lists(pods(), max_size=12, unique_by=lambda pod: pod.metadata.uid)
 @settings(deadline=None, max_examples=200)
 @given(active=COUNTS, wanted=COUNTS, burst=BURSTS)
 def test_change_is_at_most_a_burst_and_leads_to_the_wanted_count(active: int, wanted: int, burst: int) -> None:
-    """From any start, in as few steps as the burst allows, never past the goal."""
+    """The number of steps is minimal, and no step overshoots."""
     steps = -(-abs(wanted - active) // burst)
     for _ in range(steps):
         change = replicas_to_add(active, wanted, burst)
@@ -57,7 +57,7 @@ def test_change_is_at_most_a_burst_and_leads_to_the_wanted_count(active: int, wa
 @settings(deadline=None, max_examples=200)
 @given(found=PODS, data=st.data())
 def test_pods_to_delete_are_some_of_the_pods_and_the_least_useful(found: list[Pod], data: st.DataObject) -> None:
-    """Exactly as many as asked for, no pod twice, and never a ready pod while one on the same footing is not."""
+    """A ready pod is never deleted before an unready one of the same phase and scheduling state."""
     count = data.draw(st.integers(0, len(found)))
     chosen = pods_to_delete(found, found, count, EPOCH)
     names = {pod.metadata.uid for pod in chosen}
@@ -76,7 +76,7 @@ def test_pods_to_delete_are_some_of_the_pods_and_the_least_useful(found: list[Po
 def test_status_is_consistent_and_does_not_change_when_nothing_does(
     found: list[Pod], wanted: int, min_ready: int, failure: str | None
 ) -> None:
-    """Available is part of ready is part of all; computing it again from itself gives the same."""
+    """Available pods are ready and ready pods are counted. Computing the status again gives the same."""
     template = PodTemplateSpec(metadata=ObjectMeta(labels={"a": "1"}))
     spec = ReplicaSetSpec(replicas=wanted, template=template, min_ready_seconds=min_ready)
     one = ReplicaSet(metadata=ObjectMeta(generation=3), spec=spec)
@@ -97,6 +97,6 @@ def test_status_is_consistent_and_does_not_change_when_nothing_does(
 
 
 def test_wanted_replicas_default_to_one() -> None:
-    """As the API does."""
+    """An explicit zero stays zero."""
     assert wanted_replicas(ReplicaSet()) == 1
     assert wanted_replicas(ReplicaSet(spec=ReplicaSetSpec(replicas=0))) == 0

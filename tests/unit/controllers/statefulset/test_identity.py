@@ -75,12 +75,12 @@ OTHER, FRIEND = reference("Backup", "b", "b"), reference("Backup", "b", "b", con
     + [(name, None) for name in ("web", "web-", "web-01", "web-x", "web-1x", "", "web-2147483648", "web-1\n")],
 )
 def test_ordinal_is_the_number_at_the_end(name: str, ordinal: int | None) -> None:
-    """Only in the way the set writes it."""
+    """Only the form that the set itself writes is accepted."""
     assert ordinal_of(name) == ordinal
 
 
 def test_new_pod_is_complete() -> None:
-    """Claims take the place of volumes of their name; a pod that was made needs no correction."""
+    """Claims replace volumes of the same name, and a new pod needs no correction."""
     one = stateful_set("", "", "data", "log")
     made = new_pod(one, one.spec.template, 1, "web-abc")
     assert is_member(one, made)
@@ -96,7 +96,7 @@ def test_new_pod_is_complete() -> None:
 
 
 def test_adopted_pod_gets_what_it_lacks() -> None:
-    """Labels, and the claims of its number; a name without a number gets nothing."""
+    """It gets labels and the claims of its ordinal; a pod without an ordinal gets nothing."""
     one = stateful_set("", "", "data")
     patch = correction(one, pod(3))
     assert patch == {
@@ -110,7 +110,7 @@ def test_adopted_pod_gets_what_it_lacks() -> None:
 
 
 def test_claims_are_made_of_their_templates() -> None:
-    """With the labels that the set selects by."""
+    """The claim has the labels of the set's selector as well."""
     (claim,) = claims_of(stateful_set("", "", "data"), pod(1))
     assert (claim.metadata.name, claim.metadata.namespace) == ("data-web-1", "ns")
     assert claim.metadata.labels == {"app": "web", "tier": "gold"}
@@ -145,7 +145,7 @@ OWNERS: list[tuple[str, str, str, int, tuple[OwnerReference, ...], Any]] = [
 def test_owners_of_a_claim_follow_the_policy(
     scaled: str, deleted: str, ordinal: int, present: tuple[OwnerReference, ...], expected: Any
 ) -> None:
-    """What they should be; None: as they are."""
+    """None means that the owners stay as they are."""
     assert owners_to_set(stateful_set(scaled, deleted), claim(*present), pod(ordinal)) == expected
 
 
@@ -160,7 +160,7 @@ def test_owners_of_a_claim_follow_the_policy(
 def test_owners_are_right_once_they_are_set(
     policy: tuple[str, str], present: list[OwnerReference], ordinal: int
 ) -> None:
-    """The second look changes nothing, and nobody else's reference is touched."""
+    """A second computation changes nothing, and references of other owners stay."""
     one = stateful_set(*policy)
     wanted = owners_to_set(one, claim(*present), pod(ordinal))
     if wanted is not None:
@@ -170,7 +170,7 @@ def test_owners_are_right_once_they_are_set(
 
 
 def test_claim_of_the_pod_before_is_left_over() -> None:
-    """Only where claims go with pods."""
+    """This applies only where the policy deletes claims with their pods."""
     former = claim(replace(POD, uid="former"))
     assert is_left_over(stateful_set("Delete", "Retain"), former, pod(5, ""))
     assert not is_left_over(stateful_set("Retain", "Retain"), former, pod(5, ""))
@@ -189,6 +189,6 @@ def test_claim_of_the_pod_before_is_left_over() -> None:
     ],
 )
 def test_other_manager_is_seen(owners: tuple[OwnerReference, ...], expected: bool) -> None:
-    """It does not matter where claims are kept."""
+    """It does not matter where the policy retains claims."""
     assert has_other_manager(stateful_set("Delete", "Delete"), claim(*owners), pod(5)) is expected
     assert not has_other_manager(stateful_set("Retain", "Retain"), claim(*owners), pod(5))

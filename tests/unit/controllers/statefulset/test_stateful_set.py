@@ -45,7 +45,7 @@ def stateful_set(*, policy: str = "", templates: int = 0, parallel: bool = False
 
 
 class BrokenApi(MemoryApi):
-    """Fails at creating objects of one kind."""
+    """An API that fails to create objects of one kind."""
 
     broken: tuple[str, ApiError] | None = None
 
@@ -56,7 +56,7 @@ class BrokenApi(MemoryApi):
 
 
 class World:
-    """A controller between an API and what it has been shown of it."""
+    """A controller between an API and the informer caches that a test fills."""
 
     def __init__(self, one: StatefulSet) -> None:
         self.api, self.told = BrokenApi(VirtualClock()), list[str]()
@@ -69,7 +69,7 @@ class World:
         self.told.append(f"{event_type} {reason}: {message}")
 
     def show(self) -> None:
-        """Let the controller see everything."""
+        """Copy all objects from the API to the caches."""
         for document in self.api.documents(STATEFUL_SETS.resource):
             self.view.sets.put(serializer.from_document(document, StatefulSet))
         for document in self.api.documents(PODS.resource):
@@ -105,8 +105,8 @@ def pod(name: str = "web-0", *, owner: StatefulSet | None = None, version: str =
     )
 
 
-async def test_failed_creation_is_told_and_raised() -> None:
-    """The status says what there is all the same."""
+async def test_failed_creation_is_reported_and_raised() -> None:
+    """The status is written all the same."""
     world = World(stateful_set())
     world.api.broken = ("pods", InternalError("broken"))
     with pytest.raises(InternalError, match="broken"):
@@ -117,7 +117,7 @@ async def test_failed_creation_is_told_and_raised() -> None:
 
 
 async def test_pod_without_its_claim_is_not_created() -> None:
-    """Why is told of both."""
+    """Events give the reason for the claim and for the pod."""
     world = World(stateful_set(templates=1))
     world.api.broken = ("persistentvolumeclaims", InternalError("broken"))
     with pytest.raises(Exception, match=r"^failed to create PVC data-web-0: broken$"):
@@ -131,8 +131,8 @@ async def test_pod_without_its_claim_is_not_created() -> None:
 
 
 @pytest.mark.parametrize("kind", ["pods", "persistentvolumeclaims"])
-async def test_namespace_that_goes_away_is_no_failure(kind: str) -> None:
-    """Nothing can be made there, and nothing is told."""
+async def test_terminating_namespace_is_no_failure(kind: str) -> None:
+    """No failure event is emitted."""
     world = World(stateful_set(templates=1))
     world.api.broken = (kind, ENDING)
     await world.controller.sync(KEY)
@@ -140,7 +140,7 @@ async def test_namespace_that_goes_away_is_no_failure(kind: str) -> None:
 
 
 async def test_claim_that_is_being_deleted_holds_up_its_pod() -> None:
-    """It would go away under it."""
+    """The pod would otherwise start with a claim that is about to go."""
     world = World(stateful_set(templates=1))
     meta = ObjectMeta(name="data-web-0", namespace="ns", uid="c", deletion_timestamp=AT, finalizers=("x",))
     world.add(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim(metadata=meta))
@@ -150,7 +150,7 @@ async def test_claim_that_is_being_deleted_holds_up_its_pod() -> None:
 
 
 async def test_claim_that_another_manages_is_left_to_it() -> None:
-    """That the policy does not hold for it is told."""
+    """A warning event reports that the policy does not apply to the claim."""
     world = World(stateful_set(templates=1, policy="Delete"))
     other = OwnerReference(api_version="x/v1", kind="Backup", name="b", uid="b", controller=True)
     meta = ObjectMeta(name="data-web-0", namespace="ns", uid="c", owner_references=(other,))
@@ -161,8 +161,8 @@ async def test_claim_that_another_manages_is_left_to_it() -> None:
     assert len(claim["metadata"]["ownerReferences"]) == 1
 
 
-async def test_claim_changed_meanwhile_is_written_with_the_next_look() -> None:
-    """The list of owners is written as a whole, so an old one must not be."""
+async def test_claim_changed_meanwhile_is_updated_by_the_next_sync() -> None:
+    """The list of owners is written as a whole, so it must come from a fresh copy."""
     world = World(stateful_set(templates=1, policy="Delete"))
     world.add(
         PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim(metadata=ObjectMeta(name="data-web-0", namespace="ns", uid="c"))
@@ -176,8 +176,8 @@ async def test_claim_changed_meanwhile_is_written_with_the_next_look() -> None:
     assert [one["kind"] for one in claim["metadata"]["ownerReferences"]] == ["StatefulSet"]
 
 
-async def test_adopted_pod_is_corrected_and_that_is_told() -> None:
-    """In a set that does not wait, so a pod need not be ready for it."""
+async def test_adopted_pod_is_corrected_and_reported() -> None:
+    """The set is parallel, so pods need not be ready for it."""
     world = World(stateful_set(parallel=True))
     world.add(PODS, pod("web-0"))
     world.add(PODS, pod("web-1"))
@@ -188,7 +188,7 @@ async def test_adopted_pod_is_corrected_and_that_is_told() -> None:
 
 
 async def test_pod_that_has_gone_is_not_deleted_in_its_successors_place() -> None:
-    """The one it was meant for is gone; nothing is told."""
+    """The deletion names the UID, so it cannot hit a new pod of the same name."""
     one = stateful_set()
     world = World(one)
     world.add(PODS, replace(pod(owner=one), status=PodStatus(phase="Failed")))
@@ -201,7 +201,7 @@ async def test_pod_that_has_gone_is_not_deleted_in_its_successors_place() -> Non
 
 
 async def test_set_being_deleted_only_counts() -> None:
-    """No revision, no pod; one without a valid selector, or gone, does nothing at all."""
+    """Only the status is written. A set that is gone or has an invalid selector causes no request."""
     one = stateful_set(deletion_timestamp=AT, finalizers=("foregroundDeletion",))
     world = World(one)
     world.add(PODS, pod(owner=one))
@@ -239,7 +239,6 @@ NEWS: list[tuple[str, Tell, bool]] = [
 
 @pytest.mark.parametrize(("tell", "expected"), [pytest.param(*row[1:], id=row[0]) for row in NEWS])
 async def test_news_wake_the_set_they_concern(tell: Tell, expected: bool) -> None:
-    """And no other."""
     world = World(SET)
     tell(world.controller)
     assert await world.woken() == ([KEY] if expected else [])

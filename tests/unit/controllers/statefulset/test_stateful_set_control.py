@@ -49,7 +49,7 @@ def stateful_set(
 
 
 def pod(one: StatefulSet, ordinal: int, kind: str) -> Pod:
-    """A pod: up, old (up and of the old version), ready (not for long), starting, failed, ended, ending."""
+    """A pod of a kind: up, old (up with the old version), ready (not long enough), starting, failed, ended, ending."""
     made = new_pod(one, one.spec.template, ordinal, "old" if kind == "old" else "new")
     since = EPOCH - timedelta(seconds=1 if kind == "ready" else MIN_READY)
     is_ready = kind in ("up", "old", "ready", "ending")
@@ -60,7 +60,7 @@ def pod(one: StatefulSet, ordinal: int, kind: str) -> Pod:
 
 
 def pods_of(one: StatefulSet, kinds: str) -> list[Pod]:
-    """`up - old` is a set that has a first and a third pod."""
+    """The pods by ordinal; `up - old` is a set with a first and a third pod."""
     start = one.spec.ordinals.start if one.spec.ordinals is not None else 0
     return [pod(one, start + number, kind) for number, kind in enumerate(kinds.split()) if kind != "-"]
 
@@ -113,7 +113,7 @@ IN_TURN: list[tuple[str, int, str, str]] = [
 
 @pytest.mark.parametrize(("replicas", "kinds", "expected"), [pytest.param(*row[1:], id=row[0]) for row in IN_TURN])
 def test_set_takes_one_step_at_a_time(replicas: int, kinds: str, expected: str) -> None:
-    """Up in its order, down and newer against it."""
+    """Pods are created in ascending order, deleted and updated in descending order."""
     one = stateful_set(replicas)
     assert words(planned(one, pods_of(one, kinds))) == expected
 
@@ -134,7 +134,7 @@ PARALLEL: list[tuple[str, int, str, str]] = [
 
 @pytest.mark.parametrize(("replicas", "kinds", "expected"), [pytest.param(*row[1:], id=row[0]) for row in PARALLEL])
 def test_parallel_set_waits_only_to_update(replicas: int, kinds: str, expected: str) -> None:
-    """All that is missing, all that is too many."""
+    """All missing pods are created and all surplus pods deleted at once."""
     one = stateful_set(replicas, parallel=True)
     assert words(planned(one, pods_of(one, kinds))) == expected
 
@@ -152,13 +152,13 @@ def test_parallel_set_waits_only_to_update(replicas: int, kinds: str, expected: 
     ],
 )
 def test_update_keeps_to_its_strategy(spec: dict[str, Any], kinds: str, expected: str) -> None:
-    """Three pods are wanted."""
+    """The set has three replicas."""
     one = stateful_set(3, **spec)
     assert words(planned(one, pods_of(one, kinds))) == expected
 
 
 def test_new_pod_is_of_the_version_of_its_place() -> None:
-    """Before the partition, or among those not replaced yet, it is what it was."""
+    """Pods before the partition, or not replaced yet, keep the current revision."""
     parted = stateful_set(3, start=5, partition=1)
     assert [is_of_current_revision(parted, ordinal) for ordinal in (5, 6)] == [True, False]
     status = StatefulSetStatus(current_replicas=1)
@@ -174,7 +174,7 @@ KINDS = st.lists(st.sampled_from(["-", "up", "old", "ready", "starting", "failed
 @settings(deadline=None, max_examples=300)
 @given(kinds=KINDS, replicas=st.integers(0, 4), start=st.integers(0, 2), parallel=st.booleans())
 def test_plan_never_makes_or_ends_a_pod_twice(kinds: list[str], replicas: int, start: int, parallel: bool) -> None:
-    """Nothing that is there is created, nothing that ends is deleted, in its order a set changes one pod at most."""
+    """No existing pod is created, no terminating pod deleted, and an ordered set takes at most one step."""
     one = stateful_set(replicas, start=start, parallel=parallel)
     pods = [pod(one, number, kind) for number, kind in enumerate(kinds) if kind != "-"]
     names = {each.metadata.name: each for each in pods}
@@ -206,7 +206,7 @@ def test_plan_never_makes_or_ends_a_pod_twice(kinds: list[str], replicas: int, s
     ],
 )
 def test_status_counts_pods_and_versions(kinds: str, expected: tuple[Any, ...]) -> None:
-    """Replicas, ready, available, of the former version, of the new one; the former is the new one in the end."""
+    """Replicas, ready, available, current and updated; the current revision changes when the update completes."""
     one = stateful_set(2)
     status = compute_status(one, pods_of(one, kinds), "old", "new", EPOCH)
     counts = status.replicas, status.ready_replicas, status.available_replicas
@@ -215,7 +215,7 @@ def test_status_counts_pods_and_versions(kinds: str, expected: tuple[Any, ...]) 
 
 
 def test_status_counts_the_pod_that_is_about_to_go() -> None:
-    """Never below zero, which the server would refuse."""
+    """The number is never below zero, which the server would reject."""
     one = stateful_set(2)
     of_update = [
         compute_status(one, pods_of(one, kinds), "old", "new", EPOCH, is_update=True).current_replicas

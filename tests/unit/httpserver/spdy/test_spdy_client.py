@@ -1,4 +1,4 @@
-"""Both ends of a SPDY connection, joined: the one that opens streams and the one that takes them."""
+"""Both ends of a SPDY connection: the client that opens streams and the server that accepts them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def joined() -> AsyncIterator[tuple[SpdyConnection, SpdyConnection, asynci
 
 
 async def test_client_opens_streams_and_both_sides_talk() -> None:
-    """Several at once, each ended by each side on its own."""
+    """Several streams are open at once, and each side ends its own direction."""
     async with joined() as (client, _, opened):
         first, second = await client.open({"streamtype": "a"}), await client.open({"streamtype": "b"})
         there, other = await opened.get(), await opened.get()
@@ -51,7 +51,7 @@ async def test_client_opens_streams_and_both_sides_talk() -> None:
 
 
 async def test_client_still_reads_what_came_before_the_server_dropped_the_stream() -> None:
-    """As servers do that have said all."""
+    """Servers drop a stream once they have sent everything."""
     async with joined() as (client, server, opened):
         stream = await client.open({"streamtype": "error"})
         there = await opened.get()
@@ -64,7 +64,7 @@ async def test_client_still_reads_what_came_before_the_server_dropped_the_stream
 
 
 async def test_client_finds_a_refused_stream_at_its_end() -> None:
-    """The others go on."""
+    """Other streams continue to work."""
     async with joined() as (client, _, opened):
         refused, taken = await client.open({"streamtype": "bad"}), await client.open({"streamtype": "good"})
         assert await refused.read() == b""
@@ -72,8 +72,8 @@ async def test_client_finds_a_refused_stream_at_its_end() -> None:
         assert await taken.read() == b"here"
 
 
-async def test_client_says_nothing_on_a_stream_before_the_server_has_answered() -> None:
-    """Go servers drop what comes earlier."""
+async def test_client_sends_no_data_on_a_stream_before_the_server_has_answered() -> None:
+    """Go servers drop data that arrives earlier."""
     ours, theirs = linked()
     client, writer, reader = SpdyConnection(ours, is_client=True), FrameWriter(), FrameReader()
 
@@ -90,7 +90,7 @@ async def test_client_says_nothing_on_a_stream_before_the_server_has_answered() 
 
 
 async def test_stream_of_a_connection_that_is_over_ends_at_once() -> None:
-    """Whoever opens one while it ends, or later, does not wait for an answer."""
+    """Opening a stream while the connection ends, or later, does not wait for an answer."""
     ours, theirs = linked()
     client = SpdyConnection(ours, is_client=True)
     async with asyncio.TaskGroup() as group:
@@ -105,7 +105,7 @@ async def test_stream_of_a_connection_that_is_over_ends_at_once() -> None:
 
 
 async def test_client_answers_the_servers_pings_and_takes_no_streams() -> None:
-    """Even numbers are the server's."""
+    """Even numbers belong to the server."""
     ours, theirs = linked()
     client, writer, reader = SpdyConnection(ours, is_client=True), FrameWriter(), FrameReader()
     async with background_task(client.run(lambda _: True, lambda _: None), "client"):

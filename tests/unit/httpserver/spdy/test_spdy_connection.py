@@ -1,4 +1,4 @@
-"""Streams over SPDY: opened, refused, read, written, ended; port-forward and commands over them."""
+"""Streams over SPDY: opening, refusing, reading, writing and ending them; port-forward and commands over them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ V4 = StreamProtocol(Carrier.SPDY, "v4.channel.k8s.io")
 
 @asynccontextmanager
 async def forwarding(session: ForwardSession) -> AsyncIterator[SpdyClient]:
-    """A client whose forwards are served."""
+    """A client of a port-forward session that is served."""
     ours, theirs = linked()
 
     async def serve(link: MemoryLink) -> None:
@@ -46,7 +46,7 @@ def pair(number: int, port: str = "80") -> tuple[dict[str, str], dict[str, str]]
 
 
 async def say_back(port: int, source: ByteSource, sink: ByteSink) -> str:
-    """A pod that says back what it hears, after its port."""
+    """A pod that echoes what it receives, after its port."""
     await sink.write(f"{port}:".encode())
     while data := await source.read():
         await sink.write(data)
@@ -54,7 +54,7 @@ async def say_back(port: int, source: ByteSource, sink: ByteSink) -> str:
 
 
 async def test_connection_answers_pings_and_refuses_what_breaks_the_rules() -> None:
-    """The client's numbers are odd and grow; its pings come back, and nobody else's."""
+    """The client's stream numbers are odd and increase; only its own pings are answered."""
     ours, theirs = linked()
     client, opened = SpdyClient(theirs), list[SpdyStream]()
     async with asyncio.TaskGroup() as group:
@@ -70,8 +70,8 @@ async def test_connection_answers_pings_and_refuses_what_breaks_the_rules() -> N
     assert await opened[0].read() == b""
 
 
-async def test_connection_ends_with_a_word_when_it_is_no_spdy() -> None:
-    """A client of another protocol is told so."""
+async def test_connection_that_is_not_spdy_ends_with_a_goaway() -> None:
+    """The client here sends frames of another version."""
     ours, theirs = linked()
     client = SpdyClient(theirs)
     await theirs.write(b"\x80\x02\x00\x06\x00\x00\x00\x04abcd")
@@ -96,8 +96,8 @@ async def test_forwarded_connections_do_not_mix() -> None:
         assert [client.data_of(data) for data in datas] == [b"80:one", b"443:two and more"]
 
 
-async def test_forward_tells_what_went_wrong_on_the_stream_for_it() -> None:
-    """And ends both."""
+async def test_forward_reports_an_error_on_its_error_stream() -> None:
+    """Both streams are ended."""
 
     async def fail(port: int, source: ByteSource, sink: ByteSink) -> str:
         return "nobody listens"
@@ -110,7 +110,7 @@ async def test_forward_tells_what_went_wrong_on_the_stream_for_it() -> None:
 
 
 async def test_forward_that_breaks_is_reset_and_is_no_error() -> None:
-    """kubectl ends at an error; a connection that a pod resets is none."""
+    """kubectl exits at an error, and a reset by the pod is not one."""
 
     async def break_off(port: int, source: ByteSource, sink: ByteSink) -> str:
         raise ConnectionResetError
@@ -123,7 +123,7 @@ async def test_forward_that_breaks_is_reset_and_is_no_error() -> None:
 
 
 async def test_forward_without_its_second_stream_is_given_up() -> None:
-    """After half a minute, with a word."""
+    """The error stream gets a message after the time limit."""
     async with forwarding(ForwardSession((), say_back)) as client:
         error = await client.open(pair(0)[0])
         began = asyncio.get_running_loop().time()
@@ -132,8 +132,8 @@ async def test_forward_without_its_second_stream_is_given_up() -> None:
         assert client.data_of(error) == b"(request=0) timed out waiting for streams"
 
 
-async def test_forward_refuses_streams_that_make_no_sense() -> None:
-    """No port, no type, or the same one twice."""
+async def test_forward_refuses_invalid_streams() -> None:
+    """They have no valid port or type, or repeat a stream."""
     async with forwarding(ForwardSession((), say_back)) as client:
         error, data = pair(0)
         first = await client.open(error)
@@ -145,7 +145,7 @@ async def test_forward_refuses_streams_that_make_no_sense() -> None:
 
 
 async def test_forward_of_an_old_client_is_known_by_its_streams_numbers() -> None:
-    """Without a request's number, two streams in a row belong together."""
+    """Without a requestID, two consecutive streams belong together."""
     async with forwarding(ForwardSession((), say_back)) as client:
         error = await client.open({"port": "80", "streamtype": "error"})
         data = await client.open({"port": "80", "streamtype": "data"}, fin=True)
@@ -154,7 +154,7 @@ async def test_forward_of_an_old_client_is_known_by_its_streams_numbers() -> Non
 
 
 async def test_forward_that_is_not_read_does_not_hold_up_the_others_for_ever() -> None:
-    """A pod that takes nothing loses its connection, and the next one works."""
+    """A connection that the pod does not read is reset, and the next one works."""
 
     async def listen_or_not(port: int, source: ByteSource, sink: ByteSink) -> str:
         if port == 1:
@@ -175,7 +175,7 @@ async def test_forward_that_is_not_read_does_not_hold_up_the_others_for_ever() -
 
 
 async def test_forward_ends_when_the_client_drops_its_stream() -> None:
-    """Even if the pod says nothing."""
+    """It ends even if the pod sends nothing."""
     ended = asyncio.Event()
 
     async def wait(port: int, source: ByteSource, sink: ByteSink) -> str:
@@ -195,7 +195,7 @@ async def test_forward_ends_when_the_client_drops_its_stream() -> None:
 
 
 def command(options: CommandOptions, agreement: StreamProtocol = V4) -> tuple[SpdyClient, MemoryLink, CommandSession]:
-    """A command that says its input back in upper case."""
+    """A command that echoes its input in upper case."""
 
     async def run(console: RemoteStreams) -> Document:
         assert console.stdin is not None
@@ -211,8 +211,8 @@ def command(options: CommandOptions, agreement: StreamProtocol = V4) -> tuple[Sp
     return SpdyClient(theirs), ours, CommandSession(options, options.tty, run)
 
 
-async def test_command_gets_its_streams_and_tells_its_end() -> None:
-    """Input, output, sizes of the terminal, and the exit code as a Status."""
+async def test_command_gets_its_streams_and_reports_its_exit_code() -> None:
+    """The streams are input, output and terminal sizes; the exit code is sent as a Status."""
     client, link, session = command(CommandOptions(stdin=True, stdout=True, tty=True))
     async with asyncio.TaskGroup() as group:
         group.create_task(serve_spdy(session, link, V4))
@@ -228,7 +228,7 @@ async def test_command_gets_its_streams_and_tells_its_end() -> None:
 
 
 async def test_command_does_not_begin_without_its_streams() -> None:
-    """A client that asked for a stream and does not open it waits in vain, but not for ever."""
+    """If the client does not open a stream that it requested, the session ends after a while."""
     client, link, session = command(CommandOptions(stdin=True, stdout=True))
     async with asyncio.TaskGroup() as group:
         group.create_task(serve_spdy(session, link, V4))
@@ -238,7 +238,7 @@ async def test_command_does_not_begin_without_its_streams() -> None:
 
 
 async def test_command_ends_when_its_client_hangs_up_before_all_streams_are_there() -> None:
-    """At once."""
+    """The session ends without waiting."""
     client, link, session = command(CommandOptions(stdin=True, stdout=True))
     began = asyncio.get_running_loop().time()
     async with asyncio.TaskGroup() as group:
@@ -248,7 +248,7 @@ async def test_command_ends_when_its_client_hangs_up_before_all_streams_are_ther
     assert asyncio.get_running_loop().time() == began
 
 
-async def test_command_of_former_times_ends_with_a_sentence() -> None:
+async def test_command_of_an_old_protocol_ends_with_a_message() -> None:
     """Before version 4 there were no exit codes."""
     v2 = StreamProtocol(Carrier.SPDY, "v2.channel.k8s.io")
     client, link, session = command(CommandOptions(stdin=True, stdout=True, tty=False))

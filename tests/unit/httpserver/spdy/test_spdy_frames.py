@@ -1,4 +1,4 @@
-"""SPDY frames: what is written is read again, however it is cut; what is no SPDY is refused."""
+"""SPDY frames: written frames are read back from any pieces; other input is refused."""
 
 import struct
 import zlib
@@ -61,8 +61,8 @@ def joined(frames: list[Frame]) -> list[Frame]:
 @settings(max_examples=60)
 @given(st.lists(FRAMES, max_size=8), st.lists(st.integers(1, 40), min_size=1))
 def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[Frame], sizes: list[int]) -> None:
-    """Whatever pieces the network makes of them."""
-    # Data of one stream in a row cannot be told from one piece: each ends its stream here.
+    """The network may split the frames into any pieces."""
+    # Consecutive data of one stream looks like one piece, so each frame ends its stream here.
     frames = [DataFrame(one.id, one.data, fin=True) if isinstance(one, DataFrame) else one for one in frames]
     writer, reader = FrameWriter(), FrameReader()
     sent = b"".join(map(writer.write, frames))
@@ -88,20 +88,20 @@ def test_frames_have_the_bytes_of_the_specification() -> None:
     assert plain == struct.pack(">II", 1, 10) + b"streamtype" + struct.pack(">I", 5) + b"error"
 
 
-def test_dictionary_is_the_one_everybody_has() -> None:
-    """Its checksum is the one that compressed headers of Go programs name."""
+def test_dictionary_is_the_one_of_the_specification() -> None:
+    """Its checksum is the one in compressed headers of Go programs."""
     assert (len(DICTIONARY), zlib.adler32(DICTIONARY)) == (1423, 0xE3C6A7C2)
 
 
 def test_data_are_handed_on_before_their_frame_ends() -> None:
-    """A frame of sixteen megabytes takes no room."""
+    """A frame of sixteen megabytes is not buffered."""
     reader = FrameReader()
     assert reader.feed(struct.pack(">II", 1, 0x01FFFFFF) + b"abc") == [DataFrame(1, b"abc")]
     assert reader.feed(b"def") == [DataFrame(1, b"def")]
 
 
-def test_what_is_not_known_is_passed_over() -> None:
-    """Settings, windows, and types of other versions."""
+def test_unknown_frames_are_ignored() -> None:
+    """They are settings, window updates, and types of other versions."""
     frames = b"".join(struct.pack(">HHI", 0x8003, kind, 8) + bytes(8) for kind in (4, 9, 77))
     assert FrameReader().feed(frames + FrameWriter().write(Ping(1))) == [Ping(1)]
 
@@ -119,8 +119,8 @@ def test_what_is_not_known_is_passed_over() -> None:
     ],
     ids=["data without end", "stream 0", "version 2", "too large", "too short", "reset of 0", "no headers"],
 )
-def test_what_is_no_spdy_is_refused(sent: bytes) -> None:
-    """With an error of its own, or as data of a stream nobody opened."""
+def test_invalid_frames_are_refused(sent: bytes) -> None:
+    """The reader raises SpdyError, or returns data of streams that were never opened."""
     try:
         frames = FrameReader().feed(sent)
     except SpdyError:
@@ -129,8 +129,8 @@ def test_what_is_no_spdy_is_refused(sent: bytes) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_reader_never_fails_otherwise(sent: bytes) -> None:
-    """Whatever comes, it is frames or a SpdyError."""
+def test_reader_gives_frames_or_a_spdy_error(sent: bytes) -> None:
+    """This holds for any bytes."""
     try:
         frames = FrameReader().feed(sent)
     except SpdyError:
@@ -147,14 +147,14 @@ def test_headers_that_unpack_to_too_much_are_refused() -> None:
 
 
 def test_headers_that_are_cut_off_are_refused() -> None:
-    """A block that promises more than it holds."""
+    """The block announces more than it holds."""
     packer = zlib.compressobj(zdict=DICTIONARY)
     block = packer.compress(struct.pack(">II", 5, 3) + b"abc") + packer.flush(zlib.Z_SYNC_FLUSH)
     with pytest.raises(SpdyError, match="cut off"):
         HeaderUnpacker().unpack(block)
 
 
-def test_data_that_no_frame_can_hold_take_several() -> None:
+def test_data_too_large_for_one_frame_takes_several() -> None:
     """Only the last one ends the stream."""
     data = bytes(2**24 + 10)
     frames = FrameReader().feed(FrameWriter().write(DataFrame(1, data, fin=True)))
@@ -162,6 +162,6 @@ def test_data_that_no_frame_can_hold_take_several() -> None:
 
 
 def test_first_of_several_values_counts() -> None:
-    """Values are kept apart by a zero byte."""
+    """Values are separated by a zero byte."""
     block = HeaderPacker().pack({"Port": "80\x0081"})
     assert HeaderUnpacker().unpack(block) == {"port": "80"}

@@ -8,8 +8,8 @@ from pykubelet.kinds.job.validation import IndexesError, indexes_count, overlap
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("0", 1), ("0,2-4,9", 5), ("-1", None), ("1-2-3", None)])
-def test_indexes_are_counted_when_they_are_some(text: str, count: int | None) -> None:
-    """Anything else is an error."""
+def test_indexes_are_counted_when_they_are_valid(text: str, count: int | None) -> None:
+    """A text that is not a list of indexes is an error."""
     if count is None:
         with pytest.raises(IndexesError):
             indexes_count(text, 10)
@@ -34,14 +34,14 @@ def test_indexes_are_counted_when_they_are_some(text: str, count: int | None) ->
     ],
 )
 def test_indexes_are_refused_in_the_words_of_the_api_server(text: str, message: str) -> None:
-    """The first part that is wrong is named."""
+    """The message names the first wrong part."""
     with pytest.raises(IndexesError) as caught:
         indexes_count(text, 10)
     assert str(caught.value) == message
 
 
 def _text(numbers: set[int]) -> str:
-    """The set with each run of neighbours as one range."""
+    """The set as text, with each run of consecutive numbers as one range."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][-1] == number - 1:
@@ -53,7 +53,7 @@ def _text(numbers: set[int]) -> str:
 
 @given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
 def test_overlap_is_the_first_common_index(one: set[int], other: set[int]) -> None:
-    """As sets would tell, whichever comes first."""
+    """The result is that of Python's sets, for either order of the arguments."""
     common = one & other
     assert overlap(_text(one), _text(other), 31) == (min(common) if common else None)
     assert overlap(_text(other), _text(one), 31) == (min(common) if common else None)
@@ -61,5 +61,5 @@ def test_overlap_is_the_first_common_index(one: set[int], other: set[int]) -> No
 
 
 def test_overlap_passes_over_parts_that_are_no_indexes() -> None:
-    """They have messages of their own."""
+    """Such parts have errors of their own."""
     assert overlap("x,3", "2-4", 10) == 3

@@ -1,4 +1,4 @@
-"""What the status of a Job must obey."""
+"""Validation of the status of a Job."""
 
 from typing import Any
 
@@ -176,12 +176,12 @@ _CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str
 def test_job_status_is_refused_when_it_contradicts_itself_or_its_past(
     spec: dict[str, Any], before: dict[str, Any], patch: dict[str, Any], messages: list[str]
 ) -> None:
-    """The messages are the API server's; a rule is asked only when what it is about changes."""
+    """The messages are the API server's; a rule applies only when the fields that it is about change."""
     assert update_status(JOBS, _stored(spec, before), {"status": patch})[1] == messages
 
 
 def test_job_with_a_success_policy_needs_its_criteria_met() -> None:
-    """Even when nothing about it changes."""
+    """This holds even when the update does not change the conditions."""
     spec = {"completionMode": "Indexed", "completions": 1, "successPolicy": {"rules": [{"succeededCount": 1}]}}
     stored = _stored(spec, {**_COMPLETE, "conditions": _true("Complete")})
     assert update_status(JOBS, stored, {"status": {"active": 0}})[1] == [
@@ -190,6 +190,6 @@ def test_job_with_a_success_policy_needs_its_criteria_met() -> None:
 
 
 def test_elastic_job_may_lose_successes() -> None:
-    """It has as many workers as completions, and was scaled down."""
+    """It has as many workers as completions, and may have been scaled down."""
     spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
     assert update_status(JOBS, _stored(spec, {"succeeded": 2}), {"status": {"succeeded": 1}})[1] == []

@@ -1,4 +1,4 @@
-"""The rules of Jobs: generated labels, defaults, messages, what may change."""
+"""The strategy of Jobs: generated labels, defaults, messages, allowed changes."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def _job(*, pod: dict[str, Any] | None = None, labels: dict[str, str] | None = N
 
 
 def test_job_gets_labels_and_a_selector_of_its_own() -> None:
-    """A job without labels takes those of its template, the generated ones among them."""
+    """A job without labels gets those of its template, including the generated ones."""
     stored, messages = create(JOBS, _job(labels={"a": "b"}))
     assert messages == []
     assert stored["metadata"]["labels"] == {"a": "b", **_OWN_LABELS}
@@ -36,7 +36,7 @@ def test_job_gets_labels_and_a_selector_of_its_own() -> None:
 
 
 def test_job_keeps_its_labels_when_it_has_some() -> None:
-    """Only those of the template are added to."""
+    """Generated labels are added to the template only."""
     stored, _ = create(JOBS, {**_job(), "metadata": {"labels": {"own": "1"}}})
     assert stored["metadata"]["labels"] == {"own": "1"}
     unlabelled, messages = update(JOBS, stored, {"metadata": {"labels": None}})
@@ -44,7 +44,7 @@ def test_job_keeps_its_labels_when_it_has_some() -> None:
 
 
 def test_job_may_choose_its_selector() -> None:
-    """Then nothing is generated."""
+    """No selector and no labels are generated then."""
     stored, messages = create(JOBS, _job(labels={"a": "b"}, manualSelector=True, selector={"matchLabels": {"a": "b"}}))
     assert messages == []
     assert stored["spec"]["template"]["metadata"]["labels"] == {"a": "b"}
@@ -55,8 +55,8 @@ def test_job_may_choose_its_selector() -> None:
     ]
 
 
-def test_job_is_refused_when_its_labels_are_someone_elses() -> None:
-    """Labels that the server would generate must say what it would have said."""
+def test_job_is_refused_when_its_generated_labels_are_wrong() -> None:
+    """A label that the server would generate must have the generated value."""
     _, messages = create(JOBS, _job(labels={"job-name": "other"}, selector={"matchLabels": {"q": "r"}}))
     assert len(messages) == 3
     assert messages[0].startswith("spec.template.metadata.labels[job-name]: Invalid value: {")
@@ -76,8 +76,8 @@ def test_job_is_refused_when_its_labels_are_someone_elses() -> None:
     ],
     ids=["nothing", "completions", "parallelism", "per index", "failure policy"],
 )
-def test_job_is_filled_in_when_it_says_little(spec: dict[str, Any], filled: dict[str, Any]) -> None:
-    """What one field says decides the default of another."""
+def test_job_gets_defaults_when_fields_are_missing(spec: dict[str, Any], filled: dict[str, Any]) -> None:
+    """The value of one field can decide the default of another."""
     stored = create(JOBS, _job(**spec))[0]["spec"]
     assert {name: stored.get(name) for name in filled} == filled
     assert (stored["completionMode"], stored["suspend"], stored["manualSelector"]) == ("NonIndexed", False, False)
@@ -245,13 +245,13 @@ _FAILURE_CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("rule", "messages"), _FAILURE_CASES.values(), ids=_FAILURE_CASES.keys())
 def test_job_is_rejected_when_its_failure_policy_is_invalid(rule: dict[str, Any], messages: list[str]) -> None:
-    """The messages are the API server's; a condition's status is True unless it says otherwise."""
+    """The messages are the API server's; the default status of a condition is True."""
     found = create(JOBS, _job(podFailurePolicy={"rules": [rule]}))[1]
     assert [text.removeprefix("spec.podFailurePolicy.rules[0]") for text in found] == messages
 
 
 def test_job_is_refused_when_its_failure_policy_has_too_many_rules() -> None:
-    """Rules of indexes are fine where there are indexes."""
+    """The rules are for indexes, which is valid with backoffLimitPerIndex."""
     rule = {"action": "FailIndex", "onExitCodes": _EXIT_CODES}
     document = _job(**_INDEXED, backoffLimitPerIndex=1, podFailurePolicy={"rules": [rule] * 21})
     assert create(JOBS, document)[1] == ["spec.podFailurePolicy.rules: Too many: 21: must have at most 20 items"]
@@ -268,14 +268,14 @@ def test_job_is_refused_when_its_failure_policy_has_too_many_rules() -> None:
         ("OnFailure", 'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified'),
     ],
 )
-def test_job_is_refused_when_its_pods_would_be_restarted_by_the_wrong_one(policy: str | None, message: str) -> None:
-    """A job's pods end; with a failure policy, no kubelet may hide their failures."""
+def test_job_is_refused_when_its_restart_policy_is_not_allowed(policy: str | None, message: str) -> None:
+    """A job's pods must end; with a failure policy the kubelet must not restart failed containers."""
     found = create(JOBS, _job(pod={"restartPolicy": policy}, podFailurePolicy={"rules": []}))[1]
     assert found[-1] == f"spec.template.spec.restartPolicy: {message}"
 
 
 def test_indexed_job_is_refused_when_its_pods_could_have_no_host_name() -> None:
-    """The last index belongs to the name."""
+    """The pod name with the last index would be too long for a host name."""
     name = "a" * 62
     document = {**_job(**_INDEXED), "metadata": {"name": name}}
     assert create(JOBS, document)[1] == [
@@ -304,15 +304,15 @@ _CHANGES: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("patch", "messages"), _CHANGES.values(), ids=_CHANGES.keys())
 def test_job_update_may_change_only_some_fields(patch: dict[str, Any], messages: list[str]) -> None:
-    """Most of a job is fixed once it is there."""
+    """Most fields of a job are immutable."""
     stored, _ = create(JOBS, _job())
     new, found = update(JOBS, stored, {"spec": patch})
     assert found == messages
     assert new["metadata"]["generation"] == 2
 
 
-def test_indexed_job_may_be_scaled_when_its_workers_go_along() -> None:
-    """Completions follow parallelism."""
+def test_indexed_job_may_be_scaled_when_parallelism_changes_too() -> None:
+    """Completions may change only together with parallelism."""
     stored, _ = create(JOBS, _job(**_INDEXED))
     assert update(JOBS, stored, {"spec": {"completions": 2, "parallelism": 2}})[1] == []
     assert update(JOBS, stored, {"spec": {"completions": 2}})[1] == [
@@ -336,7 +336,7 @@ def _template(pod: dict[str, Any], labels: dict[str, str] | None = None) -> dict
     ids=["selector", "gates", "pod affinity", "no affinity", "other fields"],
 )
 def test_suspended_job_may_change_where_its_pods_run_until_it_starts(pod: dict[str, Any], is_allowed: bool) -> None:
-    """Queueing controllers use the time before a job starts for that."""
+    """Queueing controllers change these fields before a job starts."""
     stored, _ = create(JOBS, _job(suspend=True, pod={"affinity": {"nodeAffinity": {}}}))
     messages = update(JOBS, stored, _template(pod, {"more": "labels"}))[1]
     assert (messages == []) == is_allowed
@@ -345,7 +345,7 @@ def test_suspended_job_may_change_where_its_pods_run_until_it_starts(pod: dict[s
 
 
 def test_job_can_be_selected_by_its_successes() -> None:
-    """The field has another name than in the status."""
+    """The field selector is status.successful, and the status field succeeded."""
     stored, _ = create(JOBS, _job())
     assert JOBS.fields(stored)["status.successful"] == "0"
     assert JOBS.fields({**stored, "status": {"succeeded": 3}})["status.successful"] == "3"
@@ -359,8 +359,8 @@ def test_job_can_be_selected_by_its_successes() -> None:
     mode=st.sampled_from(["Indexed", "NonIndexed"]),
 )
 @settings(max_examples=30, deadline=None)
-def test_reasonable_job_is_taken(completions: int, parallelism: int, limit: int, restart: str, mode: str) -> None:
-    """Nothing that a user may well write makes a message, now or when it is sent again."""
+def test_valid_job_is_accepted(completions: int, parallelism: int, limit: int, restart: str, mode: str) -> None:
+    """A job with such values gives no messages, neither when it is created nor when it is sent again."""
     spec: dict[str, Any] = {
         "completions": completions,
         "parallelism": parallelism,

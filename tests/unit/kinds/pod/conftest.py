@@ -1,4 +1,4 @@
-"""What the tables of this folder share: messages about a pod that differs from a good one in some fields."""
+"""The fixture of this folder's tests: validation errors of a pod that differs from a valid one in some fields."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ Messages = Callable[..., list[str]]
 
 @pytest.fixture
 def messages() -> Messages:
-    """Gives the texts for a pod whose spec and container have these fields."""
+    """Returns the errors of a pod whose spec and container have these fields."""
 
     def ask(
         spec: dict[str, Any] | None = None,

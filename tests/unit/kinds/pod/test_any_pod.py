@@ -1,4 +1,4 @@
-"""Properties of defaults and validation, over pods of every shape that strict reading lets through."""
+"""Properties of defaults and validation, over pods of every shape that strict decoding accepts."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ _SETTINGS = settings(max_examples=150, deadline=None)
 @given(_PODS)
 @_SETTINGS
 def test_default_pod_is_idempotent_and_leaves_its_input_alone(pod: dict[str, Any]) -> None:
-    """A second pass finds nothing to fill in, and the caller's document is never written to."""
+    """A second pass changes nothing, and the caller's document is not modified."""
     before = copy.deepcopy(pod)
     once = default_pod(pod)
     assert pod == before
@@ -46,14 +46,14 @@ def test_default_pod_is_idempotent_and_leaves_its_input_alone(pod: dict[str, Any
 @given(_PODS)
 @_SETTINGS
 def test_normal_form_keeps_exactly_what_a_typed_writer_keeps(pod: dict[str, Any]) -> None:
-    """Structs know which zeros mean something: none of those is lost, and none of the others is kept."""
+    """Structs know which zero values have a meaning: the normal form keeps those and drops the others."""
     plain = without_nulls(pod)
     written = to_document(from_document(plain, Pod))
     assert _known(normal_form(written, "core.v1.Pod")) == _known(normal_form(plain, "core.v1.Pod"))
 
 
 def _known(value: Any) -> Any:
-    """Without what Structs do not know: managed fields, and lists that are never left out."""
+    """The value without what Structs do not know: managed fields, and lists that are never omitted."""
     if isinstance(value, dict):
         return {name: _known(item) for name, item in value.items() if item != [] and name != "managedFields"}
     return [_known(item) for item in value] if isinstance(value, list) else value
@@ -61,8 +61,8 @@ def _known(value: Any) -> Any:
 
 @given(_PODS)
 @_SETTINGS
-def test_validation_always_answers_and_can_be_printed(pod: dict[str, Any]) -> None:
-    """No pod of the right types makes validation fail, whatever nonsense it holds."""
+def test_validation_returns_printable_errors_for_any_pod(pod: dict[str, Any]) -> None:
+    """Validation raises nothing for a pod of the right types, whatever its values are."""
     defaulted = default_pod(pod)
     before = json.dumps(defaulted)
     for options in (KUBELET_OPTIONS, API_SERVER_OPTIONS):

@@ -95,7 +95,7 @@ def test_claim_template_is_refused_with_upstreams_words(
 
 
 def test_generated_claims_are_checked_by_name(messages: Messages) -> None:
-    """The claim of an ephemeral volume bears the pod's name, may be too long, and belongs to that volume alone."""
+    """The claim's name starts with the pod's name, can be too long, and is reserved for the ephemeral volume."""
     template = {"volumeClaimTemplate": {"spec": _TEMPLATE}}
     volumes = [{"name": "v", "ephemeral": template}, {"name": "w", "persistentVolumeClaim": {"claimName": "web-v"}}]
     assert messages({"volumes": volumes}) == [

@@ -1,4 +1,4 @@
-"""What a pod's row says it is at."""
+"""The cells of a pod's table row: readiness, status, restarts and readiness gates."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -72,8 +72,8 @@ _DELETED = {"deletionTimestamp": "2026-11-15T12:00:00Z", "name": "p"}
         ({}, "0/0", ""),
     ],
 )
-def test_pod_shows_ready_containers_and_what_it_is_at(pod: dict[str, Any], ready: str, status: str) -> None:
-    """As `kubectl get pods` has shown it for years."""
+def test_row_shows_ready_containers_and_status(pod: dict[str, Any], ready: str, status: str) -> None:
+    """The cells are those of `kubectl get pods`."""
     assert pod_cells(pod, _AGE)[1:3] == [ready, status]
 
 
@@ -94,7 +94,7 @@ def test_pod_shows_ready_containers_and_what_it_is_at(pod: dict[str, Any], ready
     ],
 )
 def test_restarts_count_what_can_still_restart(statuses: Any, inits: Any, spec: Any, shown: str) -> None:
-    """Those of init containers while they run, of containers and sidecars then."""
+    """Restarts of init containers count while they run, and those of containers and sidecars later."""
     assert pod_cells(_pod(*statuses, inits=inits, spec=spec), _AGE)[3] == shown
 
 
@@ -106,8 +106,8 @@ def test_readiness_gates_count_the_conditions_that_are_true() -> None:
 
 
 @pytest.mark.parametrize(("phase", "reason"), [("Succeeded", "Succeeded"), ("Failed", "Failed"), ("Running", None)])
-def test_row_of_a_finished_pod_says_so(phase: str, reason: str | None) -> None:
-    """kubectl hides such rows on demand."""
+def test_row_of_a_finished_pod_has_a_condition(phase: str, reason: str | None) -> None:
+    """On request, kubectl hides rows with this condition."""
     conditions = pod_conditions(_pod(phase=phase))
     assert (conditions and conditions[0]["reason"]) == reason
 
@@ -119,7 +119,7 @@ _STATES = st.sampled_from(
 
 @given(st.lists(_STATES, max_size=3), st.lists(_STATES, max_size=3), st.booleans())
 def test_no_more_containers_are_ready_than_there_are(states: list[Any], inits: list[Any], deleted: bool) -> None:
-    """Whatever their states."""
+    """The states of the containers do not matter."""
     statuses = [_c(f"c{index}", state) for index, state in enumerate(states)]
     pod = _pod(*statuses, inits=[_c(f"i{index}", state) for index, state in enumerate(inits)])
     if deleted:

@@ -272,7 +272,7 @@ def test_container_is_refused_with_upstreams_words(
 
 
 def test_kubelet_is_stricter_with_variables_and_sleep(messages: Messages) -> None:
-    """With every switch off the older rules are in force."""
+    """All its options are off, so the older rules apply."""
     container = {"env": [{"name": "1 a"}], "lifecycle": {"preStop": {"sleep": {"seconds": 0}}}}
     assert messages(container=container) == []
     assert messages(container=container, options=KUBELET_OPTIONS) == [
@@ -282,7 +282,7 @@ def test_kubelet_is_stricter_with_variables_and_sleep(messages: Messages) -> Non
 
 
 def test_init_containers_may_not_be_probed_unless_they_are_sidecars(messages: Messages) -> None:
-    """Names are shared with regular containers, host ports only within one container."""
+    """Names must differ from those of regular containers, host ports only within one container."""
     probe = {"livenessProbe": _HTTP, "readinessProbe": _HTTP, "startupProbe": _HTTP, "lifecycle": {}}
     ports = [{"containerPort": 1, "hostPort": 1}] * 2
     init = [
@@ -303,7 +303,7 @@ def test_init_containers_may_not_be_probed_unless_they_are_sidecars(messages: Me
 
 
 def test_kubelet_refuses_resize_policies_of_init_containers(messages: Messages) -> None:
-    """The bad value is shown with Go's own field names."""
+    """The error shows the value with Go's field names."""
     policy = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
     init = [{"name": "i", "image": "i", "resizePolicy": policy}]
     assert messages({"initContainers": init}) == []
@@ -313,7 +313,7 @@ def test_kubelet_refuses_resize_policies_of_init_containers(messages: Messages) 
 
 
 def test_ephemeral_containers_may_set_few_fields_and_never_on_create(messages: Messages) -> None:
-    """Their names differ from all others, and their target must exist."""
+    """Their names must differ from all others, and their target must exist."""
     spec = {
         "volumes": [{"name": "v"}],
         "ephemeralContainers": [

@@ -10,7 +10,7 @@ from pykubelet.kinds.pod.defaults import default_pod, default_pod_template_spec
 _MODE = 0o644
 _FILLED = {
     "name": "",
-    "imagePullPolicy": "IfNotPresent",  # no image is no reference
+    "imagePullPolicy": "IfNotPresent",  # an empty image is not a reference
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
     "resources": {},
@@ -30,7 +30,7 @@ def _container(container: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def test_empty_pod_gets_every_default_of_a_spec() -> None:
-    """Nothing is needed to make these appear."""
+    """These defaults do not depend on any field."""
     assert default_pod({}) == {
         "metadata": {},
         "spec": {
@@ -46,7 +46,7 @@ def test_empty_pod_gets_every_default_of_a_spec() -> None:
 
 
 def test_template_gets_fewer_defaults_than_a_pod() -> None:
-    """What a template leaves open is filled in when a pod is made of it."""
+    """The other defaults are set when a pod is created from the template."""
     limits = {"limits": {"cpu": "1"}}
     template = {
         "spec": {
@@ -245,7 +245,7 @@ def test_container_is_filled_in(given: dict[str, Any], expected: dict[str, Any])
 
 
 def test_ports_of_the_host_are_those_of_the_container_when_they_share_a_network() -> None:
-    """Only where nothing else is said."""
+    """A given host port is kept, and a missing container port sets none."""
     ports = [{"containerPort": 1}, {"containerPort": 2, "hostPort": 3}, {}]
     assert _container({"ports": ports}, hostNetwork=True)["ports"] == [
         {"containerPort": 1, "hostPort": 1, "protocol": "TCP"},
@@ -255,7 +255,7 @@ def test_ports_of_the_host_are_those_of_the_container_when_they_share_a_network(
 
 
 def test_pod_requests_come_from_containers_first_and_then_from_limits() -> None:
-    """Sidecars count with the containers; huge pages take their limit from the containers too."""
+    """Sidecars count with the containers; limits of huge pages come from the containers too."""
     spec = _spec(
         {
             "resources": {"limits": {"cpu": "4", "memory": "1Gi"}},
@@ -279,7 +279,7 @@ def test_pod_without_limits_keeps_its_requests_as_they_are() -> None:
 
 
 def test_annotations_of_old_init_containers_are_dropped() -> None:
-    """They would mean something to kubelets of long ago."""
+    """Old kubelets would still read these annotations."""
     old = {"pod.beta.kubernetes.io/init-containers": "[]", "pod.alpha.kubernetes.io/init-container-statuses": "[]"}
     assert default_pod({"metadata": {"annotations": old}})["metadata"] == {}
     assert default_pod({"metadata": {"annotations": {**old, "a": "b"}}})["metadata"] == {"annotations": {"a": "b"}}
@@ -298,7 +298,7 @@ def test_status_is_brought_into_form(given: dict[str, Any], expected: dict[str, 
 
 
 def test_status_of_a_container_has_every_field_that_is_always_written() -> None:
-    """Quantities come out in canonical form, and what Go's types always hold is there."""
+    """Quantities are in canonical form, and fields that Go's types always write are present."""
     given = {"allocatedResources": {"cpu": "0.5"}, "resources": {"limits": {"cpu": 1}}, "started": False}
     assert default_pod({"status": {"containerStatuses": [given]}})["status"]["containerStatuses"] == [
         {
@@ -316,14 +316,14 @@ def test_status_of_a_container_has_every_field_that_is_always_written() -> None:
     ]
 
 
-def test_default_pod_raises_for_what_is_no_quantity() -> None:
-    """The message is the one that users of Kubernetes know."""
+def test_default_pod_raises_for_an_invalid_quantity() -> None:
+    """The message is that of upstream."""
     with pytest.raises(QuantityError, match="quantities must match the regular expression"):
         default_pod({"spec": {"containers": [{"resources": {"limits": {"cpu": "lots"}}}]}})
 
 
 def test_labels_may_have_any_key_and_an_empty_value() -> None:
-    """A user's own key is never mistaken for a field."""
+    """A user's own key is never treated as a field."""
     labels = {"hostNetwork": "", "a": ""}
     assert default_pod({"metadata": {"labels": labels, "annotations": {}}})["metadata"] == {"labels": labels}
     assert _spec({"nodeSelector": labels})["nodeSelector"] == labels

@@ -132,7 +132,7 @@ def test_environment_is_refused_with_upstreams_words(
 
 
 def test_variable_from_a_file_needs_an_empty_directory(messages: Messages) -> None:
-    """Only there a container of the pod can have written the file."""
+    """Only in an emptyDir can a container of the pod have written the file."""
     volumes = [{"name": "e"}, {"name": "h", "hostPath": {"path": "/x"}}]
     sources = [{"fileKeyRef": {"volumeName": name, "path": "f", "key": "K"}} for name in ("e", "h")]
     container = {"env": [{"name": "A", "valueFrom": source} for source in sources]}

@@ -73,14 +73,14 @@ def test_good_pod_has_no_error_from_server_or_kubelet(messages: Messages, spec: 
     assert messages(spec, options=KUBELET_OPTIONS) == []
 
 
-def test_volume_without_a_name_has_no_claim_either(messages: Messages) -> None:
-    """The name is missing, and that is all there is to say."""
+def test_volume_without_a_name_gives_one_error(messages: Messages) -> None:
+    """No error about the claim that would be named after the volume follows."""
     spec = {"volumes": [{"ephemeral": {"volumeClaimTemplate": {"spec": _CLAIM}}}]}
     assert messages(spec) == ["spec.volumes[0].name: Required value"]
 
 
-def test_downward_file_without_a_path_is_named_once(messages: Messages) -> None:
-    """Empty paths never clash."""
+def test_item_without_a_path_gives_one_error_each(messages: Messages) -> None:
+    """Empty paths do not count as conflicting paths."""
     item = {"fieldRef": {"fieldPath": "metadata.name"}}
     sources = [{"downwardAPI": {"items": [item, item]}}, {"secret": {"name": "s", "items": [{"key": "k"}]}}]
     at = "spec.volumes[0].projected.sources"

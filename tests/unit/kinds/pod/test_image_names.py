@@ -20,7 +20,7 @@ _DIGEST = "sha256:" + "a" * 64
         (f"example.org/app:3@{_DIGEST}", ImageName("example.org/app", "3", _DIGEST)),
     ],
 )
-def test_name_is_taken_apart(text: str, name: ImageName) -> None:
+def test_image_name_is_parsed(text: str, name: ImageName) -> None:
     assert parse_image_name(text) == name
 
 
@@ -38,8 +38,8 @@ def test_name_gets_a_tag_only_if_it_has_none(text: str, tagged: str) -> None:
 
 
 @given(st.text(alphabet="aA0.-_/:@", max_size=30))
-def test_name_is_read_or_refused(text: str) -> None:
-    """Any text is a name or a ValueError, and tagging a name twice changes nothing."""
+def test_any_text_is_an_image_name_or_refused(text: str) -> None:
+    """A text that is no name raises ValueError, and adding the default tag twice changes nothing."""
     try:
         tagged = with_default_tag(text)
     except ValueError:

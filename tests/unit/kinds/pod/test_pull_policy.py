@@ -1,4 +1,4 @@
-"""When an image is pulled if nothing is said about it."""
+"""The default of imagePullPolicy for an image."""
 
 import pytest
 
@@ -26,7 +26,7 @@ _DIGEST = "sha256:" + "a" * 64
         ("a__b", "Always"),
         ("a--b/c.d", "Always"),
         ("Example/x", "Always"),
-        # From here on these are no references, so they have no tag at all.
+        # The texts from here on are not valid references, so they have no tag.
         ("", "IfNotPresent"),
         ("nginx@sha256:abc", "IfNotPresent"),
         (f"nginx@sha1:{'a' * 40}", "IfNotPresent"),
@@ -45,7 +45,7 @@ def test_pull_policy_is_always_only_for_latest(image: str, policy: str) -> None:
     assert default_pull_policy(image) == policy
 
 
-def test_pull_policy_answers_at_once_for_a_long_text() -> None:
-    """A hostile image costs time in proportion to its length."""
+def test_default_pull_policy_is_fast_for_a_long_text() -> None:
+    """The time for a hostile image name is proportional to its length."""
     for text in ("a" * 100_000 + "!", "a-" * 50_000, "a." * 50_000 + "/x:", "A-" * 50_000 + "/"):
         assert default_pull_policy(text) == "IfNotPresent"

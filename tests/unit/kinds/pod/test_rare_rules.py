@@ -1,4 +1,4 @@
-"""Rules that few pods meet: bare documents, other switches, odd texts."""
+"""Rules that apply to few pods: pods without defaults, other options, unusual texts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ _SUBDOMAIN = dns1123_subdomain_errors("A")[0]
 
 
 def test_pod_without_defaults_lacks_what_defaults_fill_in() -> None:
-    """Validation fails loudly on a pod without defaults."""
+    """Validation reports each missing default as an error."""
     pod: dict[str, Any] = {
         "metadata": {"name": "a", "namespace": "b"},
         "spec": {
@@ -42,7 +42,7 @@ def test_pod_without_defaults_lacks_what_defaults_fill_in() -> None:
 
 
 def test_metadata_of_a_cluster_wide_object_has_no_namespace() -> None:
-    """The same rules serve objects outside of namespaces."""
+    """The rules of metadata also serve cluster-scoped objects."""
     errors = metadata_errors({"name": "a", "namespace": "b"}, namespaced=False)
     assert [str(error) for error in errors] == ["metadata.namespace: Forbidden: not allowed on this type"]
     assert metadata_errors({"name": "a", "managedFields": [{"operation": "Apply"}]}, namespaced=False) == []
@@ -163,8 +163,8 @@ def test_rare_rule_is_kept_with_upstreams_words(
     assert messages(spec, container=container) == [f"spec.{text}" for text in expected]
 
 
-def test_kubelet_is_stricter_with_searches_and_blinder_with_resources(messages: Messages) -> None:
-    """Its switches are all off, so it does not look at the resources of the whole pod at all."""
+def test_kubelet_is_stricter_with_searches_and_ignores_pod_resources(messages: Messages) -> None:
+    """All its options are off, so it does not validate the resources of the whole pod."""
     spec = {"dnsConfig": {"searches": ["."]}, "resources": {"limits": {"disk": "1"}}, "hostNetwork": True}
     assert messages(spec, options=KUBELET_OPTIONS) == [f'spec.dnsConfig.searches[0]: Invalid value: "": {_SUBDOMAIN}']
 
@@ -195,7 +195,7 @@ def test_seccomp_annotation_is_compared_with_the_field(
 
 
 def test_apparmor_is_not_compared_on_windows_and_needs_a_name(messages: Messages) -> None:
-    """A pod for Windows has messages of its own about it."""
+    """A pod for Windows gets an error for the profile itself instead."""
     metadata = {"annotations": {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}}
     context = {"securityContext": {"appArmorProfile": {"type": "Localhost"}}}
     assert messages({**context, "os": {"name": "windows"}}, metadata=metadata) == [
@@ -204,8 +204,8 @@ def test_apparmor_is_not_compared_on_windows_and_needs_a_name(messages: Messages
     ]
 
 
-def test_signer_name_has_a_longest_form(messages: Messages) -> None:
-    """Domain and path have limits of their own, and so has the whole."""
+def test_signer_name_has_length_limits(messages: Messages) -> None:
+    """The domain has a limit of its own, and so has the whole name."""
     label = "a" * 63
     signer = f"{'.'.join([label] * 4)}/{'.'.join(['b' * 60] * 6)}"
     bundle = {"clusterTrustBundle": {"signerName": signer, "path": "p"}}

@@ -217,7 +217,7 @@ def test_host_process_containers_do_not_mix(messages: Messages) -> None:
 
 
 def test_kubelet_allows_every_selinux_change(messages: Messages) -> None:
-    """The API server does so only with a feature gate that is off."""
+    """The API server does so only with a feature gate, which is off."""
     spec = {"securityContext": {"seLinuxChangePolicy": "MountOption"}}
     assert messages(spec, options=KUBELET_OPTIONS) == []
 

@@ -1,4 +1,4 @@
-"""The rules of pods: what becomes of a new one, what may change, when it ends."""
+"""The strategy of pods: changes on create, allowed updates, status updates, grace periods."""
 
 from typing import Any
 
@@ -47,16 +47,16 @@ def _pod(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_new_pod_has_the_class_that_its_resources_say(resources: list[Any], quality: str) -> None:
-    """The class is written once, with the phase, whatever status the client sent."""
+def test_new_pod_has_the_qos_class_of_its_resources(resources: list[Any], quality: str) -> None:
+    """Class and phase are set on create, and a status from the client is ignored."""
     containers = [{**_CONTAINER, "name": f"c{index}", "resources": each} for index, each in enumerate(resources)]
     pod, _ = create(PODS, {**_pod(containers=containers), "status": {"phase": "Running"}})
     assert pod["status"] == {"phase": "Pending", "qosClass": quality}
     assert pod["metadata"]["generation"] == 1
 
 
-def test_gated_pod_says_so_in_a_condition() -> None:
-    """The scheduler passes over it, and everyone can see why."""
+def test_gated_pod_has_a_condition() -> None:
+    """The scheduler skips the pod, and the condition shows why."""
     pod = _stored(schedulingGates=[{"name": "example.com/wait"}])
     assert [(each["type"], each["status"], each["reason"]) for each in pod["status"]["conditions"]] == [
         ("PodScheduled", "False", "SchedulingGated")
@@ -64,7 +64,7 @@ def test_gated_pod_says_so_in_a_condition() -> None:
 
 
 def test_fields_whose_features_are_off_are_dropped_when_a_pod_is_made() -> None:
-    """What goes with them goes too: a volume takes its mounts along."""
+    """Dependent fields are dropped too, such as the mounts of a dropped volume."""
     container = {
         **_CONTAINER,
         "restartPolicy": "Never",
@@ -86,7 +86,7 @@ def test_fields_whose_features_are_off_are_dropped_when_a_pod_is_made() -> None:
 
 
 def test_keys_of_labels_become_part_of_selectors_when_a_pod_is_made() -> None:
-    """Values are those of the pod's own labels; keys it does not have are passed over."""
+    """The values are those of the pod's labels; keys that the pod lacks are ignored."""
     term = {
         "labelSelector": {"matchLabels": {"app": "a"}},
         "topologyKey": "zone",
@@ -107,7 +107,7 @@ def test_keys_of_labels_become_part_of_selectors_when_a_pod_is_made() -> None:
 
 
 def test_apparmor_annotation_becomes_a_field_when_a_pod_is_made() -> None:
-    """Clients of long ago know only the annotation."""
+    """Old clients set only the annotation."""
     prefix = "container.apparmor.security.beta.kubernetes.io/"
     pod = _stored({"annotations": {f"{prefix}c": "localhost/web"}})
     profile = {"type": "Localhost", "localhostProfile": "web"}
@@ -143,7 +143,7 @@ def test_apparmor_annotation_becomes_a_field_when_a_pod_is_made() -> None:
     ],
 )
 def test_update_of_a_pod_lets_few_changes_through(patch: dict[str, Any], messages: list[str]) -> None:
-    """What is allowed moves the generation."""
+    """A change of the spec increments the generation."""
     pod = _stored()
     new, found = update(PODS, pod, {"spec": patch})
     assert found == messages
@@ -151,7 +151,7 @@ def test_update_of_a_pod_lets_few_changes_through(patch: dict[str, Any], message
 
 
 def test_update_of_a_pod_shows_what_may_not_change() -> None:
-    """The message ends in the lines that differ, with three around them."""
+    """The message ends with a diff that has three lines of context."""
     _, messages = update(PODS, _stored(), {"spec": {"hostname": "other"}})
     assert len(messages) == 1
     assert messages[0].startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*]")
@@ -159,7 +159,7 @@ def test_update_of_a_pod_shows_what_may_not_change() -> None:
 
 
 def test_tolerations_may_change_their_seconds_but_nothing_else() -> None:
-    """A toleration that is there stays."""
+    """An existing toleration may not be removed."""
     pod = _stored(tolerations=[{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}])
     longer = [{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9}]
     assert update(PODS, pod, {"spec": {"tolerations": longer}})[1] == []
@@ -178,13 +178,13 @@ def test_tolerations_may_change_their_seconds_but_nothing_else() -> None:
     ],
 )
 def test_gated_pod_may_have_its_choice_of_nodes_narrowed(patch: dict[str, Any], count: int) -> None:
-    """Before it is scheduled, and only so."""
+    """The node selector may become stricter until the pod is scheduled."""
     pod = _stored(nodeSelector={"a": "b"}, schedulingGates=[{"name": "g"}])
     assert len(update(PODS, pod, {"spec": patch})[1]) == count
 
 
 def test_gated_pod_may_get_a_node_affinity_and_further_expressions_only() -> None:
-    """An affinity that is there may only become stricter."""
+    """An existing affinity may only become stricter."""
     first = {"key": "zone", "operator": "In", "values": ["z"]}
     required = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -201,7 +201,7 @@ def test_gated_pod_may_get_a_node_affinity_and_further_expressions_only() -> Non
 
 
 def test_status_update_keeps_what_only_the_server_or_owners_may_write() -> None:
-    """Spec, class, owners and generations that were seen stay; labels may come along."""
+    """Spec, class, owners and observed generations stay; labels may change."""
     pod = _stored(nodeName="n")
     seen, messages = update_status(
         PODS,
@@ -253,14 +253,14 @@ def test_status_update_keeps_what_only_the_server_or_owners_may_write() -> None:
     ],
 )
 def test_status_update_is_refused_when_it_contradicts_what_was(status: dict[str, Any], message: str) -> None:
-    """A container that ended for good never runs again."""
+    """A container that has ended for good never runs again."""
     ended = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1}}}]}
     pod, _ = update_status(PODS, _stored(restartPolicy="Never"), {"status": ended})
     assert update_status(PODS, pod, {"status": status})[1] == [message]
 
 
 @pytest.mark.parametrize(("policy", "exit_code", "count"), [("Always", 1, 0), ("OnFailure", 1, 0), ("OnFailure", 0, 1)])
-def test_container_may_run_again_when_the_restart_policy_says_so(policy: str, exit_code: int, count: int) -> None:
+def test_container_may_run_again_when_the_restart_policy_allows_it(policy: str, exit_code: int, count: int) -> None:
     ended = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": exit_code}}}]}
     pod, _ = update_status(PODS, _stored(restartPolicy=policy), {"status": ended})
     again = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
@@ -307,7 +307,7 @@ def test_ephemeral_containers_may_be_added_but_not_changed_or_removed() -> None:
         ),
     ],
 )
-def test_resize_changes_processor_time_and_memory_only(resources: dict[str, Any], messages: list[str]) -> None:
+def test_resize_changes_cpu_and_memory_only(resources: dict[str, Any], messages: list[str]) -> None:
     container = {**_CONTAINER, "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
     stored = _stored(containers=[container])
     patch = {"spec": {"containers": [{**_CONTAINER, "image": "other", "resources": resources}]}}
@@ -342,11 +342,10 @@ def test_grace_period_of_a_pod(spec: dict[str, Any], phase: str, asked: int | No
 @given(asked=st.none() | st.integers(-(2**31), 2**31 - 1), own=st.integers(0, 10**6), node=st.booleans())
 @settings(max_examples=50)
 def test_grace_period_is_never_negative(asked: int | None, own: int, node: bool) -> None:
-    """Whatever is asked for."""
     spec = {"nodeName": "n" if node else "", "terminationGracePeriodSeconds": own}
     assert grace_seconds({"spec": spec, "status": {}}, asked) >= 0
 
 
-def test_pod_can_be_selected_by_its_place_and_phase() -> None:
+def test_pod_can_be_selected_by_its_node_and_phase() -> None:
     found = fields(_stored(nodeName="n", hostNetwork=True))
     assert (found["spec.nodeName"], found["spec.hostNetwork"], found["status.phase"]) == ("n", "true", "Pending")

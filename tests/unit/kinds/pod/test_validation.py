@@ -294,14 +294,14 @@ def test_spec_is_refused_with_upstreams_words(messages: Messages, spec: dict[str
 
 
 def test_mirror_pod_may_not_claim_resources(messages: Messages) -> None:
-    """Upstream gives no path for this."""
+    """The error has no path, as upstream."""
     spec = {"nodeName": "n", "resourceClaims": [{"name": "a", "resourceClaimName": "b"}]}
     metadata = {"annotations": {"kubernetes.io/config.mirror": "m"}}
     assert messages(spec, metadata=metadata) == ["[]: Forbidden: static pods do not support resource claims"]
 
 
 def test_kubelet_checks_spread_keys_by_the_older_rule(messages: Messages) -> None:
-    """Without merging, a key may simply not stand in the selector."""
+    """Without merging, such a key may not be in the selector too."""
     selector = {"matchLabels": {"a": "b"}}
     constraints = [
         {**_SPREAD, "matchLabelKeys": ["a"], "labelSelector": selector},

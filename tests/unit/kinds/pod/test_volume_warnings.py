@@ -34,14 +34,14 @@ def _token(path: str) -> dict[str, Any]:
         pytest.param("rbd", f"rbd: {_GONE_1_31}", id="rbd"),
     ],
 )  # fmt: skip
-def test_system_that_is_gone_warns(kind: str, said: str) -> None:
-    """At the place of its volume."""
+def test_removed_volume_type_warns(kind: str, said: str) -> None:
+    """The warning has the path of the volume."""
     volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", kind: {}}]
     assert pod_volume_warnings(volumes, "spec.volumes") == [f"spec.volumes[1].{said}"]
 
 
 def test_claim_of_an_ephemeral_volume_warns() -> None:
-    """As any claim does."""
+    """Its storage request is checked like that of any claim."""
     template = {"spec": {"resources": {"requests": {"storage": "500m"}}}}
     assert pod_volume_warnings([{"name": "a", "ephemeral": {"volumeClaimTemplate": template}}], "spec.volumes") == [
         (
@@ -91,14 +91,14 @@ def test_claim_of_an_ephemeral_volume_warns() -> None:
     ],
 )  # fmt: skip
 def test_files_that_overlap_warn(source: dict[str, Any], warnings: list[str]) -> None:
-    """The later one with each earlier one."""
+    """A file is reported with each earlier file that it overlaps."""
     volume = {"name": "v", **source}
     assert pod_volume_warnings([volume], "spec.volumes") == [f'volume "v" {said}' for said in warnings]
 
 
 @given(st.lists(st.text(st.sampled_from("ab/"), max_size=5), max_size=4))
 def test_overlaps_are_the_same_in_a_volume_and_in_a_projection(paths: list[str]) -> None:
-    """Only the source of each file differs."""
+    """The warnings differ only in the source of each file."""
     plain = pod_volume_warnings([{"name": "v", "configMap": {"items": _items(*paths)}}], "x")
     sources = [_token(path) for path in paths]
     projected = pod_volume_warnings([{"name": "v", "projected": {"sources": sources}}], "x")

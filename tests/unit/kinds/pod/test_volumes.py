@@ -222,14 +222,14 @@ def test_volume_source_is_refused_with_upstreams_words(
     assert messages({"volumes": [{"name": "v", **source}]}) == [f"spec.volumes[0].{text}" for text in expected]
 
 
-def test_image_volume_needs_no_reference_when_the_kubelet_asks(messages: Messages) -> None:
+def test_image_volume_needs_no_reference_in_the_kubelet(messages: Messages) -> None:
     """The kubelet leaves this check to the API server."""
     spec = {"volumes": [{"name": "v", "image": {"pullPolicy": "Never"}}]}
     assert messages(spec, options=KUBELET_OPTIONS) == []
 
 
 def test_second_source_is_forbidden_under_the_name_upstream_gives_it(messages: Messages) -> None:
-    """Two names are misspelled there, and stay so."""
+    """Upstream misspells two of the names, and so do we."""
     volume = {"name": "v", "emptyDir": {}, "cephfs": {}, "downwardAPI": {}, "iscsi": {}}
     assert messages({"volumes": [volume]}) == [
         f"spec.volumes[0].{name}: Forbidden: may not specify more than 1 volume type"
@@ -238,7 +238,7 @@ def test_second_source_is_forbidden_under_the_name_upstream_gives_it(messages: M
 
 
 def test_volume_names_must_be_labels_and_differ(messages: Messages) -> None:
-    """A volume with a bad name takes no name away from a later one."""
+    """A volume with an invalid name does not make a later one a duplicate."""
     assert messages({"volumes": [{"name": "_X"}, {}, {"name": "a"}, {"name": "a"}]}) == [
         f'spec.volumes[0].name: Invalid value: "_X": {_LABEL}',
         "spec.volumes[1].name: Required value",
@@ -247,7 +247,7 @@ def test_volume_names_must_be_labels_and_differ(messages: Messages) -> None:
 
 
 def test_mount_does_not_find_a_volume_that_has_a_fault(messages: Messages) -> None:
-    """One mistake gives two messages: at the volume and where it is used."""
+    """One mistake gives two errors: at the volume and at its mount."""
     spec = {"volumes": [{"name": "v", "hostPath": {}}]}
     assert messages(spec, container={"volumeMounts": [{"name": "v", "mountPath": "/x"}]}) == [
         "spec.volumes[0].hostPath.path: Required value",

@@ -1,4 +1,4 @@
-"""Warnings about pods and templates: one row for each reason, with upstream's words."""
+"""Warnings about pods and templates: one row for each reason, with upstream's texts."""
 
 from typing import Any
 
@@ -145,7 +145,7 @@ def _fractions(path: str, *, kinds: tuple[str, ...] = ("",)) -> list[str]:
     ],
 )  # fmt: skip
 def test_spec_of_pod_warns(spec: dict[str, Any], warnings: list[str]) -> None:
-    """In a pod, and with a longer path in a template."""
+    """A template gives the same warnings with a longer path."""
     assert pod_warnings(_pod(spec)) == warnings
     assert template_warnings(_pod(spec), "spec.template") == [f"spec.template.{warning}" for warning in warnings]
 
@@ -179,7 +179,7 @@ def test_spec_of_pod_warns(spec: dict[str, Any], warnings: list[str]) -> None:
     ],
 )
 def test_ports_that_collide_warn(ports: list[dict[str, Any]], warnings: list[str]) -> None:
-    """Of one container, or of several."""
+    """The ports can be those of one container or of several."""
     path = "spec.containers[0].ports["
     shown = [f"{path}{said}{f' {path}0]' if said.endswith('with') else ''}" for said in warnings]
     assert pod_warnings(_pod(_container(ports=ports))) == shown
@@ -188,7 +188,7 @@ def test_ports_that_collide_warn(ports: list[dict[str, Any]], warnings: list[str
 
 
 def test_port_name_used_twice_warns_after_all_numbers() -> None:
-    """The first one counts."""
+    """The warning names the first port with that name."""
     port = {"name": "http", "containerPort": 80}
     spec = {"initContainers": [{"name": "i", "ports": [port]}], "containers": [{"name": "c", "ports": [port]}]}
     first, second = "spec.initContainers[0].ports[0]", "spec.containers[0].ports[0]"
@@ -202,7 +202,7 @@ def test_port_name_used_twice_warns_after_all_numbers() -> None:
 
 
 def test_annotations_that_became_fields_warn() -> None:
-    """Unless the field says it too."""
+    """The seccomp annotations do not warn when the field is set too."""
     keys = {
         "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
         "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
@@ -229,7 +229,7 @@ def test_annotations_that_became_fields_warn() -> None:
     ],
 )
 def test_apparmor_annotation_warns(*, annotation: str, whole: Any, own: Any, warns: bool) -> None:
-    """Of a pod as it is received, of a template with the rest."""
+    """For a pod the warning is computed from the received object, for a template with all others."""
     key = "container.apparmor.security.beta.kubernetes.io/c"
     spec = _container(securityContext={"appArmorProfile": own} if own else {})
     if whole:
@@ -252,7 +252,7 @@ def test_apparmor_annotation_warns(*, annotation: str, whole: Any, own: Any, war
     ],
 )
 def test_name_of_pod_should_be_a_label(name: str, why: str) -> None:
-    """It is the name of a host."""
+    """The name of the pod is its host name."""
     said = (
         "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is "
         f"recommended: [{why}]"
@@ -261,7 +261,7 @@ def test_name_of_pod_should_be_a_label(name: str, why: str) -> None:
 
 
 def test_addresses_in_the_status_warn() -> None:
-    """Those of the pod first."""
+    """Warnings about the pod's addresses come first."""
     status = {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00::1"}], "hostIPs": [{"ip": "010.0.0.1"}]}
     first, second = pod_status_warnings({"status": status}, {})
     assert first.startswith('status.podIPs[1].ip: IPv6 address "FD00::1"')

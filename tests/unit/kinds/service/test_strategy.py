@@ -1,4 +1,4 @@
-"""The rules of services, and the addresses and ports they get."""
+"""The strategy of services, and the allocation of addresses and ports."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def _messages(spec: dict[str, Any]) -> list[str]:
 
 
 def test_plain_service_gets_an_address_and_every_default() -> None:
-    """Nothing is needed but a port."""
+    """The only field that a client must set is a port."""
     service = _allocated({"ports": [_PORT]})
     assert texts(SERVICES.validate_create(service)) == []
     assert service["spec"] == {
@@ -71,7 +71,7 @@ def test_external_name_needs_no_address() -> None:
 
 
 def test_node_ports_are_shared_by_ports_of_one_number() -> None:
-    """Two protocols of one port are one port of the nodes; a load balancer that needs checks gets a port for them."""
+    """Two protocols of one port number share a node port; local traffic of a load balancer gets a health check port."""
     ports = [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}, {"name": "x", "port": 80}]
     spec = _allocated({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports})["spec"]
     assert [port["nodePort"] for port in spec["ports"]] == [30000, 30000, 30001]
@@ -114,7 +114,7 @@ def test_node_ports_are_shared_by_ports_of_one_number() -> None:
         ),
     ],
 )
-def test_service_is_refused_when_it_asks_for_what_it_cannot_have(spec: dict[str, Any], message: str) -> None:
+def test_service_is_refused_when_its_address_port_or_family_is_unavailable(spec: dict[str, Any], message: str) -> None:
     taken = ServiceAllocations({"10.96.0.9"}, {30007})
     with pytest.raises(Invalid) as caught:
         _allocated({"ports": [_PORT], **spec}, taken)
@@ -123,7 +123,7 @@ def test_service_is_refused_when_it_asks_for_what_it_cannot_have(spec: dict[str,
 
 
 def test_update_keeps_addresses_and_ports_that_the_client_left_out() -> None:
-    """As a client does that sends a whole manifest again."""
+    """Clients that send a whole manifest again omit these fields."""
     spec = {"type": "NodePort", "ports": [{"port": 80, "name": "web"}]}
     old = _allocated(spec)
     assert _allocated(spec, allocations_of([]), old) == old
@@ -132,7 +132,6 @@ def test_update_keeps_addresses_and_ports_that_the_client_left_out() -> None:
 
 
 def test_fields_of_the_old_type_are_dropped_when_the_type_changes() -> None:
-    """Unless the user set them too, which validation then says."""
     stored = SERVICES.prepare_create(_allocated({"type": "NodePort", "ports": [_PORT]}))
     plain, messages = update(SERVICES, stored, {"spec": {"type": "ClusterIP"}})
     assert ("nodePort" in plain["spec"]["ports"][0], "externalTrafficPolicy" in plain["spec"]) == (False, False)
@@ -220,7 +219,7 @@ def test_status_of_a_service_holds_addresses_of_load_balancers_only() -> None:
 @given(kinds=st.lists(st.sampled_from(("ClusterIP", "NodePort", "LoadBalancer")), max_size=12))
 @settings(max_examples=30, deadline=None)
 def test_no_two_services_get_the_same_address_or_port(kinds: list[str]) -> None:
-    """However many there are, each gets its own, and from the right range."""
+    """Each service gets an address and a node port of its own, from the right range."""
     services: list[dict[str, Any]] = []
     for kind in kinds:
         services.append(_allocated({"type": kind, "ports": [_PORT]}, allocations_of(services)))

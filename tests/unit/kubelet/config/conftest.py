@@ -1,4 +1,4 @@
-"""Pods for the tests of the sources."""
+"""Pods for the tests of the pod sources."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ MakePod = Callable[..., Pod]
 
 @pytest.fixture(scope="session")
 def make_pod() -> MakePod:
-    """Builds a pod: its name, and what else matters."""
+    """Builds a pod from a name and optional fields."""
 
     def make(name: str = "web", uid: str = "", *, image: str = "v1", phase: str = "", **metadata: Any) -> Pod:
         return Pod(

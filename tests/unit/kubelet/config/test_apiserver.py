@@ -1,4 +1,4 @@
-"""Changes on their way from the watch: the newest of each pod, in a safe order."""
+"""Buffer between the pod watch and PodConfig: keeps the newest state of each pod, removals first."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ MakePod = Callable[..., Pod]
 
 
 async def test_first_list_is_one_set_even_if_it_is_empty() -> None:
-    """Nothing is sent before the list is complete."""
+    """Nothing is sent before the initial list is complete."""
     pending = ApiPodBuffer()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(pending.take(), 1)
@@ -25,8 +25,8 @@ async def test_first_list_is_one_set_even_if_it_is_empty() -> None:
     assert await pending.take() == ((PodOperation.SET, ()),)
 
 
-async def test_changes_are_collected_while_nobody_takes_them(make_pod: MakePod) -> None:
-    """The newest state of a pod counts; removals go first; a later list adds nothing of its own."""
+async def test_changes_are_coalesced_until_taken(make_pod: MakePod) -> None:
+    """Only the newest state of a pod is delivered, removals come first, and a relist without changes sends nothing."""
     pending = ApiPodBuffer()
     a, b, c = make_pod("a"), make_pod("b"), make_pod("c", image="v2")
     for pod in (a, b, make_pod("c")):
@@ -49,8 +49,8 @@ def pod_of(uid: str) -> Pod:
 
 @settings(max_examples=100, deadline=None)
 @given(steps=st.lists(st.sampled_from(["toggle 1", "toggle 2", "toggle 3", "take"]), max_size=20))
-def test_what_is_taken_adds_up_to_what_happened(steps: list[str]) -> None:
-    """However the changes are batched, applying the messages gives the pods that are there."""
+def test_taken_messages_add_up_to_the_present_pods(steps: list[str]) -> None:
+    """Applying the messages gives the present pods, however the changes are batched."""
     pending, present, taken = ApiPodBuffer(), set[str](), set[str]()
     loop = VirtualTimeLoop()
 

@@ -1,4 +1,4 @@
-"""PodConfig and its stream: back-pressure, order, and life beyond a bad message."""
+"""PodConfig and its update stream: back-pressure, order, and recovery from a bad message."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -34,8 +34,8 @@ def config() -> PodConfig:
     return PodConfig(clock=VirtualClock(), recorder=Silent())
 
 
-async def test_source_waits_while_nobody_reads(config: PodConfig, make_pod: MakePod) -> None:
-    """Fifty updates wait in the stream, one message at the merge, one in the channel; then the source waits."""
+async def test_source_blocks_while_the_stream_is_full(config: PodConfig, make_pod: MakePod) -> None:
+    """The stream holds 50 updates, the merge one message and the channel one more; then the source blocks."""
     channel = config.channel("api")
     sent = 0
 
@@ -55,7 +55,7 @@ async def test_source_waits_while_nobody_reads(config: PodConfig, make_pod: Make
 
 
 async def test_bad_message_does_not_stop_its_source(config: PodConfig, make_pod: MakePod) -> None:
-    """What cannot be merged is dropped; the next message is merged."""
+    """A message that cannot be merged is dropped; the next one is merged."""
     channel = config.channel("api")
     async with running(config):
         await channel.send(PodOperation.ADD, (make_pod(deletion_timestamp="2026-01-01T00:00:00Z"),))
@@ -66,7 +66,7 @@ async def test_bad_message_does_not_stop_its_source(config: PodConfig, make_pod:
 
 
 async def test_run_may_be_started_again(config: PodConfig, make_pod: MakePod) -> None:
-    """What is known survives; a message that waited is merged."""
+    """Known pods survive the restart, and a message sent in between is merged."""
     channel = config.channel("api")
     async with running(config):
         await channel.send(PodOperation.SET, (make_pod(),))
@@ -79,7 +79,7 @@ async def test_run_may_be_started_again(config: PodConfig, make_pod: MakePod) ->
 
 
 async def test_stream_keeps_the_updates_of_one_merge_together() -> None:
-    """Pushing never waits, even beyond the limit; room is there again once enough is read."""
+    """Pushing never blocks, even beyond the limit; wait_for_room blocks until enough updates are read."""
     stream = UpdateStream(limit=2)
     updates = [PodUpdate(PodOperation.ADD, str(number)) for number in range(3)]
     stream.push(updates)
@@ -96,7 +96,7 @@ async def test_stream_keeps_the_updates_of_one_merge_together() -> None:
 
 
 async def test_restored_pods_do_not_make_a_source_ready(config: PodConfig, make_pod: MakePod) -> None:
-    """The loop counts a source only when it has handled more than a RESTORE of it."""
+    """A source is ready only after an update other than RESTORE was handled."""
     config.channel("api")
     ready = SourcesReady(config)
     for update in config.merge("api", PodUpdate(PodOperation.RESTORE, "api", (make_pod(),))):
@@ -108,10 +108,10 @@ async def test_restored_pods_do_not_make_a_source_ready(config: PodConfig, make_
     assert not ready.is_ready("unheard of")
 
 
-async def test_channel_tells_when_all_pods_of_its_source_are_in_the_stream(
+async def test_channel_is_delivered_once_all_pods_of_its_source_are_in_the_stream(
     config: PodConfig, make_pod: MakePod
 ) -> None:
-    """A SET is the word; a source without a channel has nobody to tell."""
+    """Only a SET marks the channel as delivered; a SET of a source without a channel is ignored."""
     channel = config.channel("api")
     config.merge("api", PodUpdate(PodOperation.ADD, "api", (make_pod("a"),)))
     assert not channel.delivered.is_set()

@@ -1,4 +1,4 @@
-"""Merging: what comes out is what went in, whatever the order; and a change costs what it carries."""
+"""Merging of source messages: correct for any order of messages, at a cost of O(changed pods)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -52,7 +52,7 @@ MESSAGES = st.lists(
 
 
 def meaning(pod: Pod) -> tuple[Any, ...]:
-    """All about a pod that its source decides."""
+    """All fields of a pod that its source decides."""
     metadata = pod.metadata
     notes = {key: value for key, value in metadata.annotations.items() if key not in LOCAL_ANNOTATIONS}
     return pod.spec, pod.status, metadata.labels, notes, metadata.deletion_timestamp
@@ -63,7 +63,7 @@ def first_of_each_name(pods: tuple[Pod, ...]) -> list[Pod]:
 
 
 def told_last(state: dict[str, Any], op: PodOperation, pods: tuple[Pod, ...]) -> dict[str, Any]:
-    """What the last inputs define: the plainest reading of a message."""
+    """Reference implementation: the state that the messages define."""
     if op is PodOperation.REMOVE:
         gone = {pod.metadata.uid for pod in pods}
         return {uid: told for uid, told in state.items() if uid not in gone}
@@ -85,8 +85,8 @@ def replayed(content: dict[tuple[str, str], Pod], update: PodUpdate) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(messages=MESSAGES)
-def test_any_interleaving_ends_in_what_was_said_last(messages: list[tuple[str, PodOperation, tuple[Pod, ...]]]) -> None:
-    """The content is what the last inputs define, and replaying the updates gives exactly the content."""
+def test_any_interleaving_ends_in_the_last_inputs(messages: list[tuple[str, PodOperation, tuple[Pod, ...]]]) -> None:
+    """The pods equal what the last messages define, and replaying the updates gives the same pods."""
     config = PodConfig(clock=ManualClock(), recorder=Silent())
     defined: dict[str, dict[str, Any]] = {"file": {}, "api": {}}
     content: dict[tuple[str, str], Pod] = {}
@@ -111,7 +111,7 @@ def test_any_interleaving_ends_in_what_was_said_last(messages: list[tuple[str, P
     pods=st.lists(PODS, max_size=4).map(tuple),
 )
 def test_merge_touches_nothing_it_is_given(first: tuple[Pod, ...], op: PodOperation, pods: tuple[Pod, ...]) -> None:
-    """Stored pods and their map stay as they were; a pod is stored under its own UID."""
+    """The stored pods and their map do not change; a pod is stored under its own UID."""
     stored = stored_after({}, merge_update({}, PodUpdate(PodOperation.SET, "s", first), source="s", seen_at=SEEN))
     before = dict(stored)
     merged = merge_update(stored, PodUpdate(op, "s", pods), source="s", seen_at=SEEN)
@@ -123,7 +123,7 @@ def test_merge_touches_nothing_it_is_given(first: tuple[Pod, ...], op: PodOperat
 
 
 class Watched(dict[str, Pod]):
-    """A map that counts how often it is looked into, and cannot be walked."""
+    """A map that counts its lookups and rejects iteration."""
 
     looks = 0
 
@@ -140,8 +140,8 @@ class Watched(dict[str, Pod]):
 @pytest.mark.parametrize(
     "op", [PodOperation.ADD, PodOperation.UPDATE, PodOperation.DELETE, PodOperation.REMOVE, PodOperation.RESTORE]
 )
-def test_one_change_looks_at_one_pod(op: PodOperation, make_pod: MakePod) -> None:
-    """Among a thousand, only the pod of the message is looked at."""
+def test_one_change_reads_one_pod(op: PodOperation, make_pod: MakePod) -> None:
+    """Among a thousand stored pods, only the pod of the message is read."""
     stored = Watched({f"p{number}": make_pod(f"p{number}") for number in range(1000)})
     changed = make_pod("p7", image="v2")
     merged = merge_update(stored, PodUpdate(op, "s", (changed,)), source="s", seen_at=SEEN)
@@ -152,7 +152,7 @@ def test_one_change_looks_at_one_pod(op: PodOperation, make_pod: MakePod) -> Non
 
 
 def test_uid_named_twice_shows_its_last_state_in_both_lists(make_pod: MakePod) -> None:
-    """As upstream, whose lists share one object: two names, one UID, in an ADD."""
+    """An ADD with two names and one UID; upstream's lists share one object, too."""
     pods = (make_pod("a", "1"), make_pod("b", "1", image="v2"))
     merged = merge_update({}, PodUpdate(PodOperation.ADD, "s", pods), source="s", seen_at=SEEN)
     assert merged.adds == merged.updates == (merged.stored["1"],)
@@ -164,7 +164,7 @@ def test_uid_named_twice_shows_its_last_state_in_both_lists(make_pod: MakePod) -
 
 
 def test_restore_adds_what_is_unknown_and_marks_nothing(make_pod: MakePod) -> None:
-    """Pods of an earlier run come out as RESTORE; the first SET then removes what is gone."""
+    """Pods of an earlier run come out as RESTORE; the first SET then removes those that no longer exist."""
     config = PodConfig(clock=ManualClock(), recorder=Silent())
     config.channel("api")
     old = make_pod("old", annotations={CONFIG_SEEN: "2025-01-01T00:00:00.000000Z"})
@@ -184,7 +184,7 @@ def test_restore_adds_what_is_unknown_and_marks_nothing(make_pod: MakePod) -> No
 
 @pytest.mark.parametrize("mode", [NotificationMode.SNAPSHOT, NotificationMode.SNAPSHOT_AND_UPDATES])
 def test_restore_is_a_snapshot_in_snapshot_modes(mode: NotificationMode, make_pod: MakePod) -> None:
-    """Those modes tell all pods when pods come."""
+    """In these modes a RESTORE becomes a SET with all pods."""
     merged = merge_update({}, PodUpdate(PodOperation.RESTORE, "s", (make_pod(),)), source="s", seen_at=SEEN)
     [update] = notifications(mode, merged, source="s", first_set=False, everything=lambda: merged.restores)
     assert update == PodUpdate(PodOperation.SET, "s", merged.restores)
@@ -209,7 +209,7 @@ def test_restore_is_a_snapshot_in_snapshot_modes(mode: NotificationMode, make_po
 def test_difference_is_of_the_right_kind(
     change: Mapping[str, Any], difference: PodDifference, make_pod: MakePod
 ) -> None:
-    """One kind per change; only STATUS and real changes give a new pod."""
+    """Only a status change or a real change yields a new pod."""
     existing, incoming = make_pod(generation=1), make_pod(**{"generation": 1, **change})
     found, pod = compare_pods(existing, incoming)
     assert found is difference
@@ -218,7 +218,7 @@ def test_difference_is_of_the_right_kind(
 
 
 def test_deletion_time_in_another_form_is_no_difference(make_pod: MakePod) -> None:
-    """The instant counts, not its spelling."""
+    """Deletion times are compared as instants, not as text."""
     existing = make_pod(deletion_timestamp="2026-01-01T00:00:00Z")
     found, _ = compare_pods(existing, make_pod(deletion_timestamp="2026-01-01T02:00:00+02:00"))
     assert found is PodDifference.NONE

@@ -1,4 +1,4 @@
-"""Where static pods come from, what is wrong there, and who names them in vain, on their trails."""
+"""Origin of static pods on their trails: manifest file, its problems, and files that claim the same name."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +13,8 @@ UID = PodUid("hash-1")
 POD = static_pod()
 
 
-def test_story_has_the_file_its_problem_and_the_losers() -> None:
-    """A problem of the folder is one of its files; a file of another pod is none of them."""
+def test_provenance_has_the_file_its_problem_and_the_losers() -> None:
+    """A problem of the folder applies to the pods of its files; a problem of another pod's file does not."""
     other = static_pod("other", content_hash="hash-2")
     named = {"/m/a": (POD,), "/m/b": (POD, other), "/n/c": ()}
     owners = {"web-node-1_default": "/m/a", "other_default": "/m/b"}
@@ -23,8 +23,8 @@ def test_story_has_the_file_its_problem_and_the_losers() -> None:
     assert dict(file_provenance([POD], owners, named, {"/m": "gone"}))[UID].problem == "/m: gone"
 
 
-def test_changes_are_told_once_and_healed() -> None:
-    """What is wrong now is what the pod waits for; what is in order again is told and waited for no more."""
+def test_problems_are_recorded_once_and_cleared() -> None:
+    """The pod waits on current problems only; a repeated problem is recorded once and its end is recorded, too."""
     trail = PodTrails(clock=ManualClock())
     stories = ProvenanceTrail(trail)
     for story in (
@@ -44,8 +44,8 @@ def test_changes_are_told_once_and_healed() -> None:
     ]
 
 
-def test_nothing_is_told_without_a_trail() -> None:
-    """A source may be used without a node around it."""
+def test_nothing_is_recorded_without_a_trail() -> None:
+    """A source can be used outside a node."""
     stories = ProvenanceTrail(None)
     stories.record([(UID, PodProvenance("/a"))])
     assert stories is not None
@@ -53,7 +53,7 @@ def test_nothing_is_told_without_a_trail() -> None:
 
 @given(st.lists(st.builds(PodProvenance, st.sampled_from("ab"), st.sampled_from(["", "p"])), max_size=8))
 def test_waiting_always_shows_the_newest_problem(told: list[PodProvenance]) -> None:
-    """However stories follow each other, what the pod waits for is the last one's problem."""
+    """After any sequence of records, the pod waits exactly if the last one has a problem."""
     trail = PodTrails(clock=ManualClock())
     stories = ProvenanceTrail(trail)
     for story in told:

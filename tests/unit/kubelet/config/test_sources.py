@@ -1,4 +1,4 @@
-"""Problems of sources as users hear of them."""
+"""Problems of pod sources as users see them: events and the node condition."""
 
 from pykubelet.api.generated.core import ObjectReference
 from pykubelet.client.manifests.last_known_good import SourceProblem
@@ -8,7 +8,7 @@ NODE = ObjectReference(kind="Node", name="node-1")
 
 
 class Told:
-    """Remembers events."""
+    """Records the emitted events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str, str]] = []
@@ -18,7 +18,7 @@ class Told:
 
 
 def test_problem_is_an_event_and_a_warning_until_it_is_healed() -> None:
-    """It is about the node, names the place, and its words are kept within what an event may hold."""
+    """The event is about the node and names the file; its message is cut to 1024 characters."""
     told = Told()
     problems = SourceProblemReporter(recorder=told, node=NODE)
     assert (problems.warning(), problems.all()) == ("", ())
@@ -39,7 +39,7 @@ def test_problem_is_an_event_and_a_warning_until_it_is_healed() -> None:
 
 
 def test_problem_of_other_manifests_is_an_event_of_its_own_and_no_warning() -> None:
-    """The node's condition speaks of pods alone."""
+    """The node's condition covers pod manifests only."""
     told = Told()
     problems = SourceProblemReporter(recorder=told, node=NODE)
     problems.report(SourceProblem("manifests", "/etc/map.yaml", "line 3: unknown field"))
@@ -47,8 +47,8 @@ def test_problem_of_other_manifests_is_an_event_of_its_own_and_no_warning() -> N
     assert (problems.warning(), len(problems.all())) == ("", 1)
 
 
-def test_what_two_find_wrong_with_one_file_is_one_event() -> None:
-    """And it is over for each when it is for each."""
+def test_same_problem_from_two_sources_is_one_event() -> None:
+    """The problem ends separately for each source."""
     told = Told()
     problems = SourceProblemReporter(recorder=told, node=NODE)
     for source in ("file", "manifests"):

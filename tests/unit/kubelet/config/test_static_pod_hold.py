@@ -1,4 +1,4 @@
-"""When static pods may come in after a start of the agent."""
+"""When the static pod sources start after a restart of the agent."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ POD = RuntimePod(uid=PodUid("uid"), namespace="default", name="web")
 
 
 class Source:
-    """Notes when it was started."""
+    """Records when it was started."""
 
     def __init__(self) -> None:
         self.started_at: float | None = None
@@ -25,7 +25,7 @@ class Source:
 
 
 class Runtime:
-    """Has what a test wants, or cannot tell."""
+    """A runtime with fixed pods, or one that fails."""
 
     def __init__(self, *pods: RuntimePod, is_down: bool = False) -> None:
         self._pods, self._is_down = pods, is_down
@@ -48,7 +48,7 @@ class Runtime:
 async def test_source_starts_when_mirrors_are_known_or_do_not_matter(
     runtime: Any, delivered_after: float | None, starts_after: float
 ) -> None:
-    """Nothing is lost where nothing runs; an API server that is away is not waited for long."""
+    """With running pods the source waits for the API server's pods, but at most five seconds."""
     source, delivered, ready = Source(), asyncio.Event(), asyncio.Event()
     if delivered_after is not None:
         asyncio.get_running_loop().call_later(delivered_after, delivered.set)

@@ -1,4 +1,4 @@
-"""Static pods from bytes: what counts for the identity of a pod, and what happens to bad documents."""
+"""Decoding static pods: what determines their UID, and how invalid documents are reported."""
 
 import json
 from typing import Any
@@ -51,14 +51,14 @@ def _without_nulls(value: Any) -> Any:
 @given(_DOCUMENTS)
 @settings(max_examples=60, deadline=None)
 def test_uid_does_not_depend_on_the_order_of_keys_or_on_nulls(document: dict[str, Any]) -> None:
-    """Two ways to write the same are the same pod."""
+    """Equivalent spellings of a manifest give the same pod."""
     assert _uid(_reversed(document)) == _uid(document) == _uid(_without_nulls(document))
 
 
 @given(_DOCUMENTS, _DOCUMENTS)
 @settings(max_examples=60, deadline=None)
 def test_uid_differs_whenever_the_documents_do(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Every leaf counts, and its type too: 1 is not true."""
+    """Every leaf and its type count: 1 is not true."""
     same = json.dumps(_without_nulls(one), sort_keys=True) == json.dumps(_without_nulls(other), sort_keys=True)
     assert (_uid(one) == _uid(other)) == same
 
@@ -76,12 +76,12 @@ def test_uid_depends_on_node_and_place(origin: Any, node_name: str) -> None:
 
 
 def test_uid_stays_the_same_across_releases() -> None:
-    """A changed digest would restart every static pod on an upgrade: then the name of the algorithm changes too."""
+    """A changed digest would restart every static pod on upgrade; a new algorithm needs a new name."""
     assert _uid(_pod()) == "5da74570b64ab868fc06f62ea4402a47"
 
 
 def test_formatting_and_comments_do_not_change_a_pod() -> None:
-    """YAML, JSON and comments say the same."""
+    """Equivalent YAML and JSON decode to the same pod."""
     yaml = (
         b"# hello\nkind: Pod\napiVersion: v1\nspec:\n  containers: [{image: 'i:1', name: c}]\nmetadata: {name: web}\n"
     )
@@ -91,13 +91,13 @@ def test_formatting_and_comments_do_not_change_a_pod() -> None:
 
 
 def test_every_document_of_a_file_becomes_a_pod() -> None:
-    """Upstream reads only the first."""
+    """Upstream reads only the first document."""
     decoded = _decode(_pod("a"), _pod("b"))
     assert [pod.metadata.name for pod in decoded.pods] == ["a-n", "b-n"]
 
 
 def test_bad_document_is_a_problem_and_the_others_are_pods() -> None:
-    """The line says which one is meant."""
+    """The problem names the line of the invalid document."""
     decoded = _decode(_pod("a"), _pod("B"), {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}})
     assert [pod.metadata.name for pod in decoded.pods] == ["a-n"]
     assert [problem.line for problem in decoded.problems] == [3, 5]
@@ -105,8 +105,8 @@ def test_bad_document_is_a_problem_and_the_others_are_pods() -> None:
     assert str(decoded.problems[1]) == "line 5: invalid pod: this is a Deployment of apps/v1"
 
 
-def test_other_kinds_are_passed_over_where_someone_else_takes_them() -> None:
-    """As if they were not there; what is wrong with the pods is still told."""
+def test_other_kinds_are_skipped_when_another_source_takes_them() -> None:
+    """Problems of the pods in the same file are still reported."""
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     data = "\n---\n".join(map(json.dumps, [service, _pod("a"), _pod("B"), service])).encode()
     decoded = decode_pods(data, origin=_FILE, node_name="n", skips_other_kinds=True)
@@ -116,8 +116,8 @@ def test_other_kinds_are_passed_over_where_someone_else_takes_them() -> None:
     assert alone == DecodedPods()
 
 
-def test_several_complaints_stand_in_one_list_as_go_prints_it() -> None:
-    """The kubelet prints the list itself, with spaces between."""
+def test_several_validation_errors_are_one_list_as_go_prints_it() -> None:
+    """The kubelet prints the list with spaces between its entries."""
     (problem,) = _decode(_pod(restartPolicy="X", dnsPolicy="Y")).problems
     assert problem.message == (
         'invalid pod: [spec.restartPolicy: Unsupported value: "X": supported values: "Always", "OnFailure", "Never" '
@@ -126,7 +126,7 @@ def test_several_complaints_stand_in_one_list_as_go_prints_it() -> None:
 
 
 def test_text_that_cannot_be_read_gives_problems_with_places() -> None:
-    """Strict reading names line, column and field."""
+    """An unknown field is reported with line, column and path."""
     decoded = decode_pods(b"apiVersion: v1\nkind: Pod\nspec:\n  nonsense: 1\n", origin=_FILE, node_name="n")
     assert not decoded.pods
     (problem,) = decoded.problems
@@ -142,7 +142,7 @@ def test_read_limit_is_reached_at_exactly_ten_mebibytes(size: int, fits: bool) -
 
 
 def test_explicit_empty_list_is_neither_pod_nor_problem() -> None:
-    """It says that there are no pods, which is not the same as saying nothing."""
+    """It is a valid manifest without pods."""
     assert _decode({"apiVersion": "v1", "kind": "PodList", "items": []}) == DecodedPods()
 
 
@@ -192,14 +192,14 @@ def test_pods_of_a_single_machine_may_use_its_config_maps_and_secrets(
 
 
 def test_projection_of_nothing_has_a_problem_of_its_own() -> None:
-    """Validation lets it through, but nobody can say what it refers to."""
+    """Validation accepts it, but the reference it would need is unknown."""
     (problem,) = _decode(_pod(volumes=[{"name": "v", "projected": {"sources": [{}]}}])).problems
     assert problem.message == 'unknown source for projected volume "v"'
 
 
 @pytest.mark.parametrize("uid", ["../../etc", "a/b", ".", "..", "a\nb", "a b", "x" * 129, "-a", "a_b"])
 def test_uid_that_could_lead_elsewhere_is_refused(uid: str) -> None:
-    """Folders of volumes and logs are named by it."""
+    """Volume and log folders are named after the UID."""
     document = _pod()
     document["metadata"]["uid"] = uid
     found = _decode(document)
@@ -208,7 +208,7 @@ def test_uid_that_could_lead_elsewhere_is_refused(uid: str) -> None:
 
 
 def test_uid_of_the_manifest_is_kept() -> None:
-    """If it can be one."""
+    """A valid UID in the manifest replaces the computed one."""
     document = _pod()
     document["metadata"]["uid"] = "4bf2d8a0-8cb5-4a3a-9d0f-1c1f2b7a9e11"
     assert _decode(document).pods[0].metadata.uid == document["metadata"]["uid"]

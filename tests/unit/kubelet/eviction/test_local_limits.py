@@ -1,4 +1,4 @@
-"""Who usages more of the disk than they may."""
+"""Eviction of pods that exceed their local storage limits."""
 
 from typing import Any
 
@@ -71,13 +71,13 @@ POD = "ephemeralpodfs.limit: Pod ephemeral local storage usage exceeds the total
         "volume first",
     ],
 )
-def test_pod_beyond_a_limit_has_to_go(one: Pod, use: PodUsage, expected: str) -> None:
-    """In upstream's words; what is just full may stay."""
+def test_pod_above_a_limit_is_evicted(one: Pod, use: PodUsage, expected: str) -> None:
+    """Usage equal to the limit is allowed; messages are upstream's."""
     assert told(one, use) == expected
 
 
 def test_container_beyond_its_own_limit_takes_its_pod_along() -> None:
-    """Its layer counts only if it is on the disk of the node; a sidecar's limit does not make up for it."""
+    """Its writable layer counts only if it is on the node's disk. A sidecar's higher limit does not help."""
     side = container("side", resources=ResourceRequirements(limits={"ephemeral-storage": "1Gi"}))
     main = container(resources=ResourceRequirements(limits={"ephemeral-storage": "100"}))
     web = pod(containers=[main, side])
@@ -88,7 +88,7 @@ def test_container_beyond_its_own_limit_takes_its_pod_along() -> None:
 
 
 def test_critical_pods_and_those_not_measured_stay() -> None:
-    """Whatever they use; they are not even measured."""
+    """Critical pods are not even measured."""
     scratch = (Volume(name="scratch", empty_dir=EmptyDirVolumeSource(size_limit="1Ki")),)
     static = static_pod(volumes=scratch)
     assert told(static, used(volume=5000)) == ""
@@ -103,8 +103,8 @@ def test_critical_pods_and_those_not_measured_stay() -> None:
 
 @settings(max_examples=60)
 @given(limit=st.integers(1, 50), sizes=st.tuples(*[st.integers(0, 40)] * 5))
-def test_whoever_is_within_the_limit_of_the_whole_pod_stays(limit: int, sizes: tuple[int, ...]) -> None:
-    """With one limit only, it is the sum of everything that counts."""
+def test_pod_within_its_total_limit_is_not_evicted(limit: int, sizes: tuple[int, ...]) -> None:
+    """Usage is the sum of volumes, layers, logs and the pod's own files."""
     volume, layer, logs, side, own = sizes
     message = told(limited(str(limit)), used(volume=volume, layer=layer, logs=logs, side=side, own=own))
     assert bool(message) == (sum(sizes) > limit)

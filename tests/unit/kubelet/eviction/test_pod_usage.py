@@ -1,4 +1,4 @@
-"""What pods use, measured: by the runtime and on disk."""
+"""Measuring what pods use: from the runtime and on disk."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from runtime_rig import Rig
 
 
 def test_size_counts_blocks_of_everything_below_once(tmp_path: Path) -> None:
-    """Folders and links are files too; a second hard link is none, and what a link leads to is elsewhere."""
+    """Folders and links are counted; a second hard link is not, and symbolic links are not followed."""
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/data").write_bytes(b"x" * 100_000)
     os.link(tmp_path / "a/data", tmp_path / "a/b/again")
@@ -26,13 +26,13 @@ def test_size_counts_blocks_of_everything_below_once(tmp_path: Path) -> None:
     assert size_of(str(tmp_path / "a/data")).bytes >= 100_000
 
 
-def test_what_is_not_there_takes_nothing(tmp_path: Path) -> None:
-    """A pod that is just being made, or taken away."""
+def test_missing_path_uses_nothing(tmp_path: Path) -> None:
+    """The pod may be starting, or its folder may have been removed."""
     assert size_of(str(tmp_path / "gone")) == DiskUsage()
 
 
 async def test_pods_are_measured_by_name_of_their_containers(tmp_path: Path) -> None:
-    """Those that run; the disk only if asked for; pods that nobody asked about are left out."""
+    """Only the given pods are measured; the disk is read only on request."""
     script = Behaviour(memory_bytes=5, layer_bytes=6, processes=2)
     sim = SimRuntime(clock=VirtualClock(), scripts={"main": script})
     (tmp_path / "volume").mkdir()
@@ -53,8 +53,8 @@ async def test_pods_are_measured_by_name_of_their_containers(tmp_path: Path) -> 
         assert found.containers["main"].logs == size_of(str(tmp_path / "volume/file"))
 
 
-async def test_container_that_nobody_measures_has_its_logs_still(tmp_path: Path) -> None:
-    """What it usages otherwise is not known, and not guessed."""
+async def test_container_without_runtime_stats_still_has_its_logs(tmp_path: Path) -> None:
+    """All other usage is unknown."""
     async with Rig(tmp_path).running() as rig:
         web = pod()
         await rig.sync(web)
@@ -67,7 +67,7 @@ async def test_container_that_nobody_measures_has_its_logs_still(tmp_path: Path)
 
 @pytest.mark.parametrize("has_usages", [True, False])
 async def test_pod_of_which_nothing_runs_is_not_measured(tmp_path: Path, *, has_usages: bool) -> None:
-    """One whose container has ended, with a runtime that measures or without."""
+    """Its container has exited; runtimes with and without usage statistics."""
     sim = SimRuntime(clock=VirtualClock(), default=Behaviour(runs=(ContainerRun(seconds=0, exit_code=1),)))
     async with Rig(tmp_path, sim=sim).running() as rig:
         web = pod(restart_policy="Never")

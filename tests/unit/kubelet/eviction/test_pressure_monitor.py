@@ -1,4 +1,4 @@
-"""What the machine is short of: thresholds, how long a pressure lasts, and what is measured."""
+"""Node pressure: thresholds, how long a condition lasts, and what is measured."""
 
 import asyncio
 from collections.abc import Mapping
@@ -47,13 +47,13 @@ PLENTY = {"memory.available": Observation(500 * MIB, 1000 * MIB), "nodefs.availa
     ],
 )
 def test_default_thresholds_are_met_by_less_than_their_amount(signal: str, available: int, *, is_short: bool) -> None:
-    """Upstream's: 100Mi of memory, 10 % of the disk, 15 % of that of images, 5 % of inodes; none for process ids."""
+    """Upstream's defaults: 100Mi memory, 10 % of nodefs, 15 % of imagefs, 5 % of inodes, no limit for PIDs."""
     met = met_thresholds(DEFAULT_THRESHOLDS, {signal: Observation(available, 1000)})
     assert [one.signal for one in met] == ([signal] if is_short else [])
 
 
 def test_threshold_of_a_whole_or_an_empty_share_is_switched_off() -> None:
-    """As upstream has it, also where others are set."""
+    """Other thresholds beside it stay in effect, as upstream."""
     assert parse_thresholds({"nodefs.available": "0%", "imagefs.available": "100%", "pid.available": "10%"}) == (
         Threshold(signal="pid.available", value=parse_quantity_or_percentage("10%")),
     )
@@ -73,8 +73,8 @@ def test_threshold_of_a_whole_or_an_empty_share_is_switched_off() -> None:
     ],
     ids=["signal", "negative", "word", "below", "above", "no number", "not a number", "too large"],
 )
-def test_threshold_that_makes_no_sense_is_refused(statement: Mapping[str, str], why: str) -> None:
-    """With words that name the mistake."""
+def test_invalid_threshold_is_refused(statement: Mapping[str, str], why: str) -> None:
+    """The error names the mistake."""
     with pytest.raises(ValueError, match=why):
         parse_thresholds(statement)
 
@@ -100,14 +100,13 @@ def test_threshold_that_makes_no_sense_is_refused(statement: Mapping[str, str], 
         "reclaim of what",
     ],
 )
-def test_rules_of_eviction_that_make_no_sense_are_refused(rules: dict[str, Any], why: str) -> None:
-    """Also beside hard thresholds that do."""
+def test_invalid_eviction_rules_are_refused(rules: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse_thresholds({}, **rules)
 
 
 def test_soft_thresholds_and_minimum_reclaims_are_read() -> None:
-    """A reclaim belongs to every threshold of its signal; only hard thresholds of memory and disk are kept free."""
+    """A minimum reclaim applies to every threshold of its signal; only hard memory and disk thresholds are reserved."""
     hard, soft = parse_thresholds(
         {"memory.available": "100Mi"},
         soft={"memory.available": "10%"},
@@ -121,7 +120,7 @@ def test_soft_thresholds_and_minimum_reclaims_are_read() -> None:
 
 
 def test_threshold_calls_for_eviction_until_its_minimum_is_reclaimed() -> None:
-    """Once it does; a machine that never fell below the threshold needs nothing more than that."""
+    """An amount between threshold and minimum reclaim is starved only if the threshold was crossed before."""
     rules = parse_thresholds({"memory.available": "100"}, minimum_reclaim={"memory.available": "50"})
     between, enough = {"memory.available": Observation(120, 1000)}, {"memory.available": Observation(150, 1000)}
     assert next_pressure_state(PressureState(), rules, between, 0.0).starved == ()
@@ -133,7 +132,7 @@ def test_threshold_calls_for_eviction_until_its_minimum_is_reclaimed() -> None:
 
 
 def test_pressure_stays_for_its_transition_period_after_it_was_last_seen() -> None:
-    """It shows at once, and goes five minutes after the last measurement that brought it about."""
+    """The condition appears at once and ends five minutes after the last measurement that met the threshold."""
     short = {"memory.available": Observation(MIB, 1000 * MIB)}
     first = next_pressure_state(PressureState(), DEFAULT_THRESHOLDS, short, 0.0)
     assert first.conditions == ("MemoryPressure",)
@@ -145,7 +144,7 @@ def test_pressure_stays_for_its_transition_period_after_it_was_last_seen() -> No
 
 
 def test_soft_threshold_calls_for_eviction_only_after_its_grace() -> None:
-    """The condition shows at once; a break begins the grace anew."""
+    """The condition appears at once; a recovery restarts the grace period."""
     soft = Threshold(signal="pid.available", value=QuantityOrPercentage(share=0.5), grace_seconds=20)
     short, plenty = {"pid.available": Observation(1, 100)}, {"pid.available": Observation(99, 100)}
     now = next_pressure_state(PressureState(), [soft], short, 0.0)
@@ -164,7 +163,7 @@ def test_soft_threshold_calls_for_eviction_only_after_its_grace() -> None:
 def test_condition_holds_exactly_while_it_was_seen_within_the_period(
     looks: list[tuple[float, dict[str, int]]],
 ) -> None:
-    """Whatever is measured when: the judgement is that of somebody who remembers everything."""
+    """The incremental state agrees with a model that remembers every measurement."""
     thresholds = parse_thresholds(dict.fromkeys(CONDITIONS, "10%"))
     judgement, now, seen = PressureState(), 0.0, dict[str, float]()
     for pause, amounts in looks:
@@ -178,7 +177,7 @@ def test_condition_holds_exactly_while_it_was_seen_within_the_period(
 
 
 class Scripted:
-    """A machine whose measurements a test sets."""
+    """A machine whose measurements are set by the test."""
 
     def __init__(self) -> None:
         self.observed = PLENTY
@@ -187,8 +186,8 @@ class Scripted:
         return self.observed
 
 
-async def test_watch_tells_of_changes_only_and_looks_every_ten_seconds() -> None:
-    """The first look is at once; nothing is told while nothing changes."""
+async def test_monitor_reports_changes_only_and_measures_every_ten_seconds() -> None:
+    """It measures at once and reports nothing while the conditions stay the same."""
     machine, told = Scripted(), list[tuple[str, ...]]()
     watch = PressureMonitor(reader=machine, changed=told.append, clock=VirtualClock())
     ready = asyncio.Event()
@@ -207,7 +206,7 @@ async def test_watch_tells_of_changes_only_and_looks_every_ten_seconds() -> None
 
 
 class ImageDisk:
-    """Where images are, as a test sets it. ImageFs."""
+    """The image file system, set by the test. Implements ImageFs."""
 
     def __init__(self) -> None:
         self.found: FileSystem | None = FileSystem(device=7, capacity_bytes=100, available_bytes=14)
@@ -220,7 +219,7 @@ class ImageDisk:
 
 @pytest.mark.parametrize(("node_device", "is_dedicated"), [(7, False), (8, True), (None, False)])
 async def test_file_system_of_images_counts_too(node_device: int | None, *, is_dedicated: bool) -> None:
-    """On a disk of its own or not; while nobody can tell, it is not short."""
+    """On a dedicated disk or the node's; while the runtime does not answer, it is not short."""
     disk = ImageDisk()
     watch = PressureMonitor(
         reader=Scripted(), changed=lambda _: None, clock=VirtualClock(), image_fs=disk, node_device=node_device
@@ -239,7 +238,7 @@ async def test_file_system_of_images_counts_too(node_device: int | None, *, is_d
 
 
 def test_linux_is_read_where_it_keeps_its_numbers(tmp_path: Path) -> None:
-    """Memory that can be had, the smaller of two limits of tasks, and the file system of the data."""
+    """Reads MemAvailable, the lower of the two task limits, and the file system of the data directory."""
     (tmp_path / "proc/sys/kernel").mkdir(parents=True)
     (tmp_path / "proc/meminfo").write_text("MemTotal:  4000 kB\nMemFree:  10 kB\nMemAvailable:  1000 kB\n")
     (tmp_path / "proc/loadavg").write_text("0.00 0.01 0.05 1/300 4242\n")
@@ -252,6 +251,5 @@ def test_linux_is_read_where_it_keeps_its_numbers(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_measured_is_not_short(tmp_path: Path) -> None:
-    """A machine that tells nothing gives no observations, and so no pressure."""
     found = LinuxSignals(data_dir=tmp_path / "gone", root=tmp_path / "gone").read()
     assert (found, next_pressure_state(PressureState(), DEFAULT_THRESHOLDS, found, 0.0).conditions) == ({}, ())

@@ -1,4 +1,4 @@
-"""Who goes when a node is short of something, and what is said about it."""
+"""Eviction ranking: which pod is evicted first, and with which message and status."""
 
 from typing import Any
 
@@ -101,12 +101,12 @@ def named(*rows: tuple[Pod, PodUsage | None]) -> dict[str, tuple[Pod, PodUsage |
 def test_pods_are_ranked_as_upstream_ranks_them(
     signal: str, rows: dict[str, tuple[Pod, PodUsage | None]], expected: list[str]
 ) -> None:
-    """Beyond their requests, then priority, then by how much; of process ids, priority and number."""
+    """Usage above the request first, then lower priority, then usage above the request; for PIDs priority and count."""
     assert order(signal, rows) == expected
 
 
 def test_images_on_their_own_disk_take_the_layers_with_them() -> None:
-    """Then logs and volumes count for the node's disk, and only layers for the other."""
+    """The node's disk then counts logs and volumes, but no writable layers."""
     rows = named((asking("layer"), use(layer=10)), (asking("logs"), use(logs=5)))
     assert order("nodefs.available", rows) == order("imagefs.available", rows) == ["layer", "logs"]
     assert order("imagefs.available", rows, has_image_fs=True) == ["layer", "logs"]
@@ -114,7 +114,7 @@ def test_images_on_their_own_disk_take_the_layers_with_them() -> None:
 
 
 def test_only_volumes_on_the_disk_of_the_node_count() -> None:
-    """Not those in memory, not paths of the machine, which outlive the pod."""
+    """Memory-backed volumes do not count, nor do host paths, which outlive the pod."""
     sources = {
         "disk": Volume(name="disk", empty_dir=EmptyDirVolumeSource()),
         "settings": Volume(name="settings", config_map=ConfigMapVolumeSource(name="x")),
@@ -131,7 +131,7 @@ def test_only_volumes_on_the_disk_of_the_node_count() -> None:
 
 
 def test_overhead_counts_only_beside_a_request() -> None:
-    """As upstream has it."""
+    """Without a request the overhead is ignored, as upstream."""
     assert requested(pod(overhead={"memory": "10"}), "memory") == 0
     main = container(resources=ResourceRequirements(requests={"memory": "5"}))
     assert requested(pod(containers=[main], overhead={"memory": "10"}), "memory") == 15
@@ -146,7 +146,7 @@ LOW_PIDS = shortage({"pid.available": "10%"}, {"pid.available": Observation(3000
 
 
 def test_message_names_the_threshold_and_every_container_beyond_its_request() -> None:
-    """In upstream's words, and the same as annotations."""
+    """Message and annotations are upstream's."""
     main = container(resources=ResourceRequirements(requests={"memory": "64Mi"}))
     web = pod(containers=[main, container("side"), container("calm")], init_containers=(container("sidecar"),))
     seen = {"main": 100 * MIB, "side": 2048, "sidecar": 1001, "debugger": 5 * MIB}
@@ -167,7 +167,7 @@ def test_message_names_the_threshold_and_every_container_beyond_its_request() ->
 
 
 def test_pod_with_requests_of_its_own_is_named_as_a_whole() -> None:
-    """Before its containers, within its request or not."""
+    """The pod is named even if it is within its request."""
     web = pod(resources=ResourceRequirements(requests={"memory": "1Gi"}))
     found = plan_eviction(LOW_MEMORY, [web], {uid_of(web): use(MIB)})
     assert found is not None
@@ -192,8 +192,8 @@ def test_pod_with_requests_of_its_own_is_named_as_a_whole() -> None:
     ],
     ids=["pids", "not measured", "disk", "not observed"],
 )
-def test_message_says_what_is_known(short: StarvedResource, used: PodUsage | None, message: str) -> None:
-    """Nothing of containers where nobody counts by container, nothing at all where nothing was measured."""
+def test_message_contains_only_what_was_measured(short: StarvedResource, used: PodUsage | None, message: str) -> None:
+    """PIDs are not counted per container, and unmeasured pods have no container part."""
     web = pod()
     found = plan_eviction(short, [web], {uid_of(web): used} if used is not None else {})
     assert found is not None
@@ -201,7 +201,7 @@ def test_message_says_what_is_known(short: StarvedResource, used: PodUsage | Non
 
 
 def test_memory_comes_first_and_garbage_helps_only_a_disk() -> None:
-    """With images on their own disk, garbage is there and not on the node's."""
+    """With a dedicated image disk, garbage collection frees space there and not on the node's disk."""
     observed = {signal: Observation(0, 100) for signal in CONDITIONS}
     both = shortage({"nodefs.available": "10%", "memory.available": "1Gi"}, observed)
     assert (both.first.signal, both.is_for_reclaim, both.needs_disk) == ("memory.available", False, False)
@@ -225,8 +225,8 @@ def test_memory_comes_first_and_garbage_helps_only_a_disk() -> None:
     [(0.0, 30, 1), (60.0, 30, 20), (60.0, 5, 5), (60.0, None, 20)],
     ids=["hard", "soft", "soft and quick", "soft without wish"],
 )
-def test_pod_gets_a_second_or_what_soft_evictions_grant(grace: float, wanted: int | None, expected: int) -> None:
-    """Never more than it wants."""
+def test_grace_is_one_second_or_the_maximum_of_soft_evictions(grace: float, wanted: int | None, expected: int) -> None:
+    """It is never longer than the pod's own grace period."""
     soft = Threshold(signal="memory.available", value=LOW_MEMORY.first.value, grace_seconds=grace)
     short = StarvedResource(starved=(soft,), observed=LOW_MEMORY.observed)
     found = plan_eviction(short, [pod(termination_grace_period_seconds=wanted)], {}, max_grace_seconds=20)
@@ -234,8 +234,8 @@ def test_pod_gets_a_second_or_what_soft_evictions_grant(grace: float, wanted: in
     assert found.grace_seconds == expected
 
 
-def test_status_of_an_evicted_pod_says_so() -> None:
-    """Failed, with a condition if it is not its own fault; other conditions stay."""
+def test_evicted_pod_has_a_failed_status() -> None:
+    """The DisruptionTarget condition is set unless the pod broke its own limit; other conditions stay."""
     ready = PodCondition(type="Ready", status="True")
     before = PodStatus(phase="Running", conditions=(ready, PodCondition(type="DisruptionTarget", status="False")))
     after = evicted(Eviction(pod=pod(), message="why", signal="x"), before)
@@ -260,10 +260,10 @@ def test_status_of_an_evicted_pod_says_so() -> None:
         max_size=8,
     ),
 )
-def test_critical_pods_never_go_and_somebody_else_does_if_there_is_one(
+def test_critical_pod_is_never_evicted_and_the_first_other_pod_is(
     signal: str, pods: list[tuple[int, bool, PodUsage | None]]
 ) -> None:
-    """Whatever is short and whoever there is: the first of the ranking that is not critical, and nobody but it."""
+    """Exactly one pod is chosen: the first in the ranking that is not critical."""
     made = [
         (static_pod if is_static else pod)(f"p{i}", uid=f"u{i}", priority=p) for i, (p, is_static, _) in enumerate(pods)
     ]

@@ -1,4 +1,4 @@
-"""What was decided about a pod is kept in order, counted and bounded."""
+"""The trail of a pod: decisions in order, counted and bounded."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ UID = PodUid("uid")
 
 
 def test_same_decision_again_is_counted_not_repeated() -> None:
-    """A pod that fails for an hour has one line that says so, with its first and last time."""
+    """A failure that repeats for an hour is one entry with a count, a first and a last time."""
     clock = ManualClock()
     trails = PodTrails(clock=clock)
     for _ in range(3):
@@ -25,8 +25,8 @@ def test_same_decision_again_is_counted_not_repeated() -> None:
     assert (second.times, second.last_at) == (1, None)
 
 
-def test_waiting_shows_what_for_and_since_when() -> None:
-    """One thing per stage; the same thing again keeps its beginning."""
+def test_waiting_shows_the_cause_and_its_start() -> None:
+    """There is one cause per stage; repeating it keeps its start time."""
     clock = ManualClock()
     trails = PodTrails(clock=clock)
     trails.waits(UID, "sync", "volumes")
@@ -44,14 +44,14 @@ def test_waiting_shows_what_for_and_since_when() -> None:
 
 
 def test_unknown_pod_has_no_trail() -> None:
-    """And asking makes none."""
+    """Reading it does not create a trail."""
     trails = PodTrails(clock=ManualClock())
     assert (trails.entries(UID), trails.waiting(UID), len(trails)) == ((), (), 0)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3)), max_size=60))
 def test_trails_are_bounded_and_keep_the_newest(notes: list[tuple[str, int]]) -> None:
-    """So many entries per pod, so many pods; what was written last is always there."""
+    """Entries per pod and pods are limited; the newest of both are kept."""
     trails = PodTrails(clock=ManualClock(), pods=3, entries_per_pod=4)
     for uid, what in notes:
         trails.note(PodUid(uid), "sync", str(what))
@@ -63,7 +63,7 @@ def test_trails_are_bounded_and_keep_the_newest(notes: list[tuple[str, int]]) ->
 
 
 def test_round_that_repeats_is_counted_and_the_beginning_is_kept() -> None:
-    """A container that crashes for days leaves few entries, the newest last; how its pod came here stays."""
+    """A container that crashes for days leaves few entries; those about the pod's arrival stay."""
     trails = PodTrails(clock=ManualClock(), entries_per_pod=10)
     trails.note(UID, "sources", "read", place="/a")
     trails.note(UID, "loop", "added")
@@ -79,8 +79,8 @@ def test_round_that_repeats_is_counted_and_the_beginning_is_kept() -> None:
     assert (entries[0].fact("place"), entries[0].fact("none")) == ("/a", "")
 
 
-def test_waiting_with_a_limit_says_until_when() -> None:
-    """A wait that will be over by itself."""
+def test_waiting_with_a_limit_shows_its_end() -> None:
+    """The wait ends by itself at that time."""
     trails = PodTrails(clock=ManualClock())
     trails.waits(UID, "stop", "containers", 30)
     (waiting,) = trails.waiting(UID)

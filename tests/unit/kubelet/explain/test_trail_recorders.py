@@ -1,4 +1,4 @@
-"""What passes by is on the trails of the pods it concerns, and goes on as before."""
+"""Recorders that copy events and statuses to the trails of pods and pass them on."""
 
 from pykubelet.api.generated.core import (
     ContainerState,
@@ -19,7 +19,7 @@ UID = PodUid("uid")
 
 
 class Heard:
-    """A StatusObserver that writes down what it hears."""
+    """A StatusObserver that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -38,7 +38,7 @@ class Heard:
 
 
 def test_events_of_pods_are_noted_and_those_of_others_are_not() -> None:
-    """With the container they are about, if it is one."""
+    """The entry names the container if the event is about one."""
     trail = PodTrails(clock=ManualClock())
     events = TrailEventRecorder(LogRecorder(), trail)
     about = ObjectReference(kind="Pod", namespace="default", name="web", uid=UID, field_path="spec.containers{main}")
@@ -54,7 +54,7 @@ def test_events_of_pods_are_noted_and_those_of_others_are_not() -> None:
 
 
 def test_statuses_are_noted_with_the_pod_the_node_knows() -> None:
-    """What is sent of a static pod goes to its mirror; whoever listened before hears all of it."""
+    """A status sent to a mirror pod is recorded for its static pod; the wrapped observer gets every call."""
     trail, heard = PodTrails(clock=ManualClock()), Heard()
     statuses = TrailStatusObserver(heard, trail, pod_uid=lambda uid: UID if uid == "mirror-1" else PodUid(uid))
     statuses.status_sent(mirror_pod(), 0.1)
@@ -65,8 +65,8 @@ def test_statuses_are_noted_with_the_pod_the_node_knows() -> None:
     assert [one.what for one in trail.entries(UID)] == ["sent", "not sent", "not accepted", "done, the pod may go"]
 
 
-def test_status_is_told_in_a_few_words() -> None:
-    """Each container with what it does."""
+def test_status_facts_are_short() -> None:
+    """They name the state of each container."""
     states = (
         ContainerState(),
         ContainerState(waiting=ContainerStateWaiting(reason="ErrImagePull")),

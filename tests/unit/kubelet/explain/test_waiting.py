@@ -1,4 +1,4 @@
-"""What a pod waits for, decided from what the API alone shows and from what a node knows."""
+"""What a pod waits for, derived from the API alone or from the state of its node."""
 
 from datetime import timedelta
 from typing import Any
@@ -48,7 +48,7 @@ def status(state: ContainerState, phase: str = "Pending", *, ready: bool = False
 
 
 def waits(reason: str, message: str = "") -> PodStatus:
-    """A container that waits."""
+    """The status of a pod with one waiting container."""
     return status(ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message)))
 
 
@@ -61,7 +61,7 @@ def event(reason: str, said: str = "", *, container: str = "", minute: int = 1, 
 
 
 def deleted(given: Pod, *finalizers: str) -> Pod:
-    """The pod with a grace that has half a minute left."""
+    """The pod, deleted, with 30 s of its grace period left."""
     metadata = replace(given.metadata, deletion_timestamp="2026-01-01T00:10:30Z", finalizers=finalizers)
     return replace(given, metadata=metadata)
 
@@ -205,8 +205,8 @@ BY_API: dict[str, tuple[Pod, list[Event], str, str, str]] = {
 
 
 @pytest.mark.parametrize(("known", "events", "problem", "step", "said"), BY_API.values(), ids=BY_API)
-def test_api_alone_tells_the_step(known: Pod, events: list[Event], problem: str, step: str, said: str) -> None:
-    """Without its node's word, the pod's status and the events about it are enough for most."""
+def test_api_alone_gives_the_blocking_step(known: Pod, events: list[Event], problem: str, step: str, said: str) -> None:
+    """Pod status and events are enough without an answer from the node."""
     told = explain_from_api(known, events, node_problem=problem, now=NOW)
     assert told.waits_for.step == step, told.waits_for
     assert said in told.waits_for.what
@@ -214,7 +214,7 @@ def test_api_alone_tells_the_step(known: Pod, events: list[Event], problem: str,
 
 
 def waiting(stage: str, what: str) -> TrailWait:
-    """Something a node says the pod waits for."""
+    """A wait on the trail of the node."""
     return TrailWait(EPOCH, stage, what, NOW)
 
 
@@ -259,15 +259,15 @@ BY_NODE: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("known", "step", "said"), BY_NODE.values(), ids=BY_NODE)
-def test_node_tells_the_step(known: dict[str, Any], step: str, said: str) -> None:
-    """What only the node knows decides where there is such a thing."""
+def test_node_state_gives_the_blocking_step(known: dict[str, Any], step: str, said: str) -> None:
+    """State that only the node knows takes precedence over what the API shows."""
     found = waiting_for(PodSituation(**{"pod": pod(), "status": PodStatus(), "now": NOW, **known}))
     assert found.step == step, found
     assert said in found.what
 
 
 def test_node_is_right_except_about_finalizers() -> None:
-    """Those a pod has now only the API knows."""
+    """Only the API knows the current finalizers."""
     told = explain_from_api(pod(), [], node_problem="", now=NOW)
     assert with_api_finalizers(told, deleted(pod(), "a/b")) is told
     kept = replace(told, waits_for=Blocked(BlockingStep.FINALIZER, "some"))
@@ -275,7 +275,7 @@ def test_node_is_right_except_about_finalizers() -> None:
 
 
 def test_events_become_a_trail_in_their_order() -> None:
-    """The newest is the last; a series counts, and an event without any time is the oldest."""
+    """The newest comes last, a series keeps its count, and an event without a time is the oldest."""
     series = EventSeries(count=7, last_observed_time="2026-01-01T00:09:00.000000Z")
     told = event_trail([replace(event("Unhealthy"), series=series), event("Pulled", count=3, minute=2), Event()])
     assert [(one.what, one.times) for one in told] == [("", 1), ("Pulled", 3), ("Unhealthy", 7)]
@@ -295,7 +295,7 @@ NODES: dict[str, tuple[Node | None, str]] = {
 
 @pytest.mark.parametrize(("given_node", "problem"), NODES.values(), ids=NODES)
 def test_node_that_is_not_ready_is_a_problem(given_node: Node | None, problem: str) -> None:
-    """Only one that says that it is ready can be expected to do something."""
+    """Only a node with condition Ready=True has no problem."""
     assert (problem in node_problem(given_node)) if problem else not node_problem(given_node)
 
 
@@ -312,7 +312,7 @@ STATES = (
 
 
 def containers_of(names: str) -> st.SearchStrategy[tuple[Container, ...]]:
-    """Containers with or without probes; one of those that begin may be a sidecar."""
+    """Containers with or without probes; init containers may be sidecars."""
     probes = st.sampled_from([None, Probe()])
     policies = st.sampled_from(["Always", ""]) if names == "i" else st.just("")
     made = st.builds(
@@ -332,7 +332,7 @@ def containers_of(names: str) -> st.SearchStrategy[tuple[Container, ...]]:
 
 @st.composite
 def situations(draw: st.DrawFn) -> PodSituation:
-    """Anything a node or the API may show."""
+    """Any situation that a node or the API may show."""
     init, regular = draw(containers_of("i")), draw(containers_of("c"))
     made = pod(
         containers=regular,
@@ -369,7 +369,7 @@ def situations(draw: st.DrawFn) -> PodSituation:
 
 @given(situations())
 def test_every_pod_waits_for_one_thing_that_is_named(seen: PodSituation) -> None:
-    """There is always an answer; it is "nothing" only for a pod whose containers are all ready."""
+    """The step is "nothing" only if all containers of the pod are ready."""
     found = waiting_for(seen)
     assert found.what
     if found.step is BlockingStep.NOTHING:

@@ -1,4 +1,4 @@
-"""Which images go when the disk with images is too full, and when they are too old."""
+"""Image garbage collection: which images are removed when the disk is full or they are too old."""
 
 import asyncio
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def disk(available: int, capacity: int = 1000) -> FileSystem:
     ids=["84 %", "rounded up", "85 %", "full", "more than all"],
 )
 def test_room_is_made_from_85_percent_down_to_80(available: int, wanted: int) -> None:
-    """The share in use is rounded up, as upstream does."""
+    """The used percentage is rounded up, as upstream."""
     assert bytes_to_free(disk(available), POLICY) == wanted
 
 
@@ -51,14 +51,14 @@ def test_room_is_made_from_85_percent_down_to_80(available: int, wanted: int) ->
         (70, 80, "not be higher"),
     ],
 )
-def test_policy_that_makes_no_sense_is_refused(high: int, low: int, why: str) -> None:
-    """In upstream's words."""
+def test_invalid_policy_is_refused(high: int, low: int, why: str) -> None:
+    """The errors are upstream's texts."""
     with pytest.raises(ValueError, match=why):
         ImageGcPolicy(high_percent=high, low_percent=low)
 
 
 def record(name: str, *, detected: float, used: float | None = None, is_pinned: bool = False) -> ImageRecord:
-    """An image that came and was used so many seconds ago."""
+    """An image that was detected and used the given number of seconds ago."""
     return ImageRecord(
         image=Image(id=name, names=(name,), is_pinned=is_pinned),
         detected_at=NOW - timedelta(seconds=detected),
@@ -71,7 +71,7 @@ def by_id(*records: ImageRecord) -> Mapping[str, ImageRecord]:
 
 
 def test_images_go_in_the_order_in_which_they_were_last_used() -> None:
-    """Never used ones first, then the longest unused; those in use, pinned ones and new ones stay."""
+    """Never used images come first; images in use, pinned or new are kept."""
     records = by_id(
         record("lately", detected=999, used=10),
         record("long-ago", detected=999, used=500),
@@ -86,7 +86,7 @@ def test_images_go_in_the_order_in_which_they_were_last_used() -> None:
 
 @pytest.mark.parametrize(("began", "expected"), [(101, ["old", "never"]), (100, [])], ids=["long", "not so long"])
 def test_images_unused_for_longer_than_the_maximum_age_go(began: float, expected: list[str]) -> None:
-    """Once the node has watched for as long; one that was never used counts from when it came."""
+    """The node must have run that long itself; a never used image counts from its detection."""
     policy = ImageGcPolicy(max_age_seconds=100)
     records = by_id(
         record("old", detected=500, used=101),
@@ -103,14 +103,14 @@ def test_images_unused_for_longer_than_the_maximum_age_go(began: float, expected
 @settings(max_examples=60)
 @given(ages=st.lists(st.tuples(st.integers(0, 400), st.none() | st.integers(0, 400), st.booleans()), max_size=8))
 def test_what_is_in_use_pinned_or_new_never_goes(ages: list[tuple[int, int | None, bool]]) -> None:
-    """And everything else may."""
+    """All other images may be removed."""
     records = by_id(*(record(f"i{n}", detected=d, used=u, is_pinned=p) for n, (d, u, p) in enumerate(ages)))
     gone = {one.id for one in unused_images(records, POLICY, NOW)}
     assert gone == {f"i{n}" for n, (d, u, p) in enumerate(ages) if d >= 120 and u != 0 and not p}
 
 
 class Room(Rig):
-    """A machine with a disk of 1000 bytes for images."""
+    """A node with an image disk of 1000 bytes."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ def present(size: int, *, is_pinned: bool = False, remove_error: str = "") -> Im
 
 
 async def test_full_disk_loses_images_until_it_is_empty_enough(tmp_path: Path) -> None:
-    """At the second look, for they must be known for two minutes; the image of a container stays."""
+    """They are removed in the second pass, once known for two minutes; an image in use stays."""
     sizes = {"used:1": present(500), "a": present(150), "b": present(150), "c": present(150)}
     async with Room(tmp_path, sizes).running() as room:
         await room.sync(pod(containers=[container(image="used:1")]))
@@ -158,8 +158,8 @@ async def test_full_disk_loses_images_until_it_is_empty_enough(tmp_path: Path) -
         assert await room.names() == ["used:1", "b", "c"]
 
 
-async def test_failure_is_told_once_it_repeats(tmp_path: Path) -> None:
-    """The first may be that of a runtime that has just started; too little to free is told every time."""
+async def test_failed_collection_is_reported_from_the_second_time_on(tmp_path: Path) -> None:
+    """One failure is ignored, since the runtime may just have started. FreeDiskSpaceFailed is reported every time."""
     async with Room(tmp_path, {"a": present(900, is_pinned=True)}).running() as room:
         await room.collect_for(IMAGE_GC_PERIOD_SECONDS + 1)
         message = (
@@ -174,7 +174,7 @@ async def test_failure_is_told_once_it_repeats(tmp_path: Path) -> None:
 
 
 async def test_image_that_cannot_be_removed_does_not_keep_others(tmp_path: Path) -> None:
-    """The failure names how much was freed."""
+    """The failure names how many bytes were freed."""
     sizes = {"bad": present(500, remove_error="busy"), "good": present(450)}
     async with Room(tmp_path, sizes).running() as room:
         await room.collect_for(2 * IMAGE_GC_PERIOD_SECONDS + 1)
@@ -194,14 +194,14 @@ async def test_image_that_cannot_be_removed_does_not_keep_others(tmp_path: Path)
 async def test_disk_with_room_loses_only_what_is_too_old(
     tmp_path: Path, policy: ImageGcPolicy, left: list[str]
 ) -> None:
-    """Nothing, if images may get as old as they like."""
+    """Without a maximum age nothing is removed."""
     async with Room(tmp_path, {"a": present(100)}, policy).running() as room:
         await room.collect_for(IMAGE_GC_PERIOD_SECONDS + 1)
         assert (await room.names(), room.events.seen) == (left, [])
 
 
-async def test_image_that_is_too_old_but_cannot_be_removed_is_told(tmp_path: Path) -> None:
-    """From the second time on, in upstream's words."""
+async def test_old_image_that_cannot_be_removed_is_reported(tmp_path: Path) -> None:
+    """The event is upstream's and appears from the second pass on."""
     policy = ImageGcPolicy(max_age_seconds=200)
     async with Room(tmp_path, {"a": present(1, remove_error="busy")}, policy).running() as room:
         await room.collect_for(2 * IMAGE_GC_PERIOD_SECONDS + 1)
@@ -209,8 +209,8 @@ async def test_image_that_is_too_old_but_cannot_be_removed_is_told(tmp_path: Pat
         assert room.events.seen == [("Warning", "ImageGCFailed", message)]
 
 
-async def test_all_unused_images_go_when_told_to(tmp_path: Path) -> None:
-    """However full the disk is: somebody else needs it."""
+async def test_remove_unused_removes_all_unused_images(tmp_path: Path) -> None:
+    """It ignores the thresholds, but keeps pinned images and those known for less than two minutes."""
     async with Room(tmp_path, {"a": present(1), "b": present(1, is_pinned=True)}).running() as room:
         await room.gc.remove_unused()
         await asyncio.sleep(120)
@@ -218,8 +218,8 @@ async def test_all_unused_images_go_when_told_to(tmp_path: Path) -> None:
         assert await room.names() == ["b"]
 
 
-async def test_disk_without_capacity_is_told(tmp_path: Path) -> None:
-    """There is nothing to compute a share of."""
+async def test_disk_without_capacity_is_an_error_and_an_event(tmp_path: Path) -> None:
+    """A percentage of nothing cannot be computed."""
     async with Room(tmp_path, {}, disk_bytes=0).running() as room:
         with pytest.raises(RuntimeFailure, match="invalid capacity 0 on image filesystem"):
             await room.gc.collect(room.clock.now())
@@ -227,13 +227,13 @@ async def test_disk_without_capacity_is_told(tmp_path: Path) -> None:
 
 
 def test_images_that_are_gone_are_forgotten() -> None:
-    """If one comes back it is new."""
+    """If it returns it counts as new."""
     before = by_id(record("gone", detected=5), record("here", detected=5))
     assert set(detect_images(before, [Image(id="here", names=())], [], NOW)) == {"here"}
 
 
 def test_file_system_of_a_path_is_read(tmp_path: Path) -> None:
-    """And told apart by its device."""
+    """The file system is identified by its device number."""
     found = read_file_system(str(tmp_path))
     assert 0 < found.available_bytes < found.capacity_bytes
     assert found.device == tmp_path.stat().st_dev

@@ -1,4 +1,4 @@
-"""The image puller among many containers."""
+"""The image manager with several containers."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ INVOLVED = ObjectReference(kind="Pod", name="web")
 
 
 class Told:
-    """Remembers the reasons of events."""
+    """Records the reasons of events."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -29,7 +29,7 @@ def puller(images: SimImages, told: Told | None = None) -> ImageManager:
 
 
 async def test_failure_of_one_pull_counts_once_for_two_containers() -> None:
-    """The pod waits ten seconds, not twenty, before the pull is tried again, and shows that at its next sync."""
+    """The back-off is ten seconds, not twenty, and the next sync shows it."""
     images = SimImages({"a:1": ImageBehaviour(pull_seconds=1, pull_error="boom")})
     found = puller(images)
     wanted = pod()
@@ -47,7 +47,7 @@ async def test_failure_of_one_pull_counts_once_for_two_containers() -> None:
     running.cancel()
 
 
-async def test_pull_that_works_again_is_told_to_each_container() -> None:
+async def test_pull_that_succeeds_again_has_events_for_each_container() -> None:
     images = SimImages({"a:1": ImageBehaviour(pull_error="boom")})
     told = Told()
     found = puller(images, told)
@@ -63,7 +63,7 @@ async def test_pull_that_works_again_is_told_to_each_container() -> None:
     running.cancel()
 
 
-async def test_user_of_an_image_is_what_the_machine_knows() -> None:
+async def test_user_of_an_image_is_none_when_unknown() -> None:
     found = puller(SimImages({"a:latest": ImageBehaviour(is_present=True)}))
     assert await found.user_of(container(image="a")) is None
     assert await found.user_of(container(image="missing")) is None

@@ -1,4 +1,4 @@
-"""Which credentials go with which image."""
+"""Which registry credentials are used for which image."""
 
 import base64
 import json
@@ -48,7 +48,7 @@ MATCHES = {
 
 @pytest.mark.parametrize(("locations", "image", "users"), MATCHES.values(), ids=MATCHES)
 def test_credentials_are_those_of_the_registry(locations: list[str], image: str, users: list[str]) -> None:
-    """By host, port and path."""
+    """Locations match by host, port and path."""
     assert [one.username for one in of(*locations).credentials(image)] == users
 
 
@@ -68,13 +68,13 @@ ENTRIES = {
 
 @pytest.mark.parametrize(("entry", "found"), ENTRIES.values(), ids=ENTRIES)
 def test_entry_is_read_in_each_form(entry: Any, found: tuple[str, str] | None) -> None:
-    """What cannot be read is passed over."""
+    """Entries that cannot be decoded are skipped."""
     credentials = keyring_of([docker_config({"reg.example": entry})]).credentials("reg.example/app")
     assert [(one.username, one.password) for one in credentials] == ([found] if found else [])
 
 
-def test_old_form_and_other_secrets_are_told_apart() -> None:
-    """The older configuration has no `auths`; secrets of other types hold no credentials."""
+def test_dockercfg_is_read_and_other_secrets_are_not() -> None:
+    """The older format has no `auths`; secrets of other types hold no credentials."""
     old = json.dumps({"reg.example": {"username": "me", "password": "p"}}).encode()
     assert keyring_of([secret("a", {".dockercfg": old}, type="kubernetes.io/dockercfg")]).credentials("reg.example/x")
     for other in (
@@ -87,7 +87,7 @@ def test_old_form_and_other_secrets_are_told_apart() -> None:
 
 
 def test_keyring_is_never_shown() -> None:
-    """Neither as text nor in an error."""
+    """Its repr contains no passwords."""
     assert "secret" not in repr(of("reg.example"))
 
 
@@ -97,7 +97,7 @@ def test_keyring_is_never_shown() -> None:
     st.from_regex(r"[a-c]\.(example|test)(:50)?/[a-c]{1,2}(/[a-c])?", fullmatch=True),
 )
 def test_credentials_never_go_to_another_registry(location: str, image: str) -> None:
-    """Whatever the location is: its host, globs aside, is the host of the image, or nothing is given."""
+    """The host of the location, unless it has a glob, equals the host of the image."""
     host = location.split("/", maxsplit=1)[0]
     given = of(location).credentials(image)
     assert not given or "*" in host or host == image.split("/", maxsplit=1)[0]

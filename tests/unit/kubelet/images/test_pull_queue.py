@@ -1,4 +1,4 @@
-"""Pulls: a few at a time, one for all who want the same image, and not for those who no longer want it."""
+"""The pull queue: limits parallel pulls, shares pulls of one image, and drops pulls without waiters."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +15,7 @@ SLOW = ImageBehaviour(pull_seconds=10)
 
 
 class Counting(SimImages):
-    """Counts pulls, and how many there are at once."""
+    """Counts the pulls and how many run at once."""
 
     def __init__(self, **scripts: ImageBehaviour) -> None:
         super().__init__(scripts)
@@ -52,7 +52,7 @@ async def test_pull_is_shared_by_all_who_wait_for_the_image() -> None:
 
 
 async def test_pull_is_not_shared_when_the_credentials_differ() -> None:
-    """Who may not have the image must not get it from another's pull."""
+    """A pod without access must not get the image through another pod's pull."""
     images = Counting(a=ImageBehaviour(pull_seconds=10, needs_user="me"))
     async with pulling(images, parallel=2) as queue:
         mine, theirs = await asyncio.gather(
@@ -82,7 +82,7 @@ async def test_failure_reaches_all_who_wait() -> None:
     assert images.pulled == ["a"]
 
 
-async def test_pull_goes_on_when_who_asked_is_cancelled() -> None:
+async def test_pull_continues_when_its_caller_is_cancelled() -> None:
     images = Counting(a=SLOW)
     async with pulling(images) as queue:
         with pytest.raises(TimeoutError):
@@ -93,7 +93,7 @@ async def test_pull_goes_on_when_who_asked_is_cancelled() -> None:
     assert images.pulled == ["a"]
 
 
-async def test_pull_nobody_waits_for_any_more_is_not_begun() -> None:
+async def test_queued_pull_without_waiters_is_not_started() -> None:
     images = Counting(a=SLOW, b=SLOW)
     async with pulling(images) as queue:
         async with asyncio.TaskGroup() as group:
@@ -106,7 +106,7 @@ async def test_pull_nobody_waits_for_any_more_is_not_begun() -> None:
     assert images.pulled == ["a"]
 
 
-async def test_waiters_are_told_when_the_puller_stops() -> None:
+async def test_waiters_get_an_error_when_the_queue_stops() -> None:
     images = Counting(a=SLOW)
     queue = PullQueue(images=images, clock=VirtualClock())
     running = asyncio.create_task(queue.run(asyncio.Event()))

@@ -1,4 +1,4 @@
-"""The way in: who is let in, refused, or waits until others have gone."""
+"""Pod admission: starting, rejecting and preempting pods."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ def synced(lab: LoopLab) -> list[str]:
 
 
 async def test_critical_pod_starts_once_its_victim_has_stopped(lab: LoopLab) -> None:
-    """Others are not held up meanwhile, and updates of the waiting pod do not start it."""
+    """Other pods sync meanwhile, and updates of the waiting pod do not start it."""
     async with lab.running():
         release = lab.syncs.hold("terminating", "large")
         lab.send(PodOperation.ADD, SMALL, LARGE)
@@ -60,7 +60,7 @@ async def test_critical_pod_starts_once_its_victim_has_stopped(lab: LoopLab) -> 
 
 
 async def test_critical_pod_starts_anyway_when_its_victim_does_not_stop_in_time(lab: LoopLab) -> None:
-    """As upstream: the kill goes on in the background."""
+    """As upstream, the kill continues in the background."""
     async with lab.running():
         lab.syncs.hold("terminating", "large")
         lab.send(PodOperation.ADD, LARGE)
@@ -71,7 +71,7 @@ async def test_critical_pod_starts_anyway_when_its_victim_does_not_stop_in_time(
 
 
 async def test_waiting_pod_is_forgotten_when_it_is_removed(lab: LoopLab) -> None:
-    """It never had a worker, and takes no room any more."""
+    """It never had a worker, and its resources are released."""
     async with lab.running():
         release = lab.syncs.hold("terminating", "large")
         lab.send(PodOperation.ADD, LARGE)
@@ -84,8 +84,8 @@ async def test_waiting_pod_is_forgotten_when_it_is_removed(lab: LoopLab) -> None
         assert PodUid("critical") not in lab.admitter.allocated
 
 
-async def test_victim_says_why_it_had_to_go(lab: LoopLab) -> None:
-    """In its status, with the condition that tells controllers not to count it as a failure."""
+async def test_preempted_pod_has_a_failed_status(lab: LoopLab) -> None:
+    """The DisruptionTarget condition keeps controllers from counting it as a failure."""
     async with lab.running():
         lab.syncs.hold("terminating", "large")
         lab.send(PodOperation.ADD, LARGE)
@@ -102,7 +102,7 @@ async def test_victim_says_why_it_had_to_go(lab: LoopLab) -> None:
 
 
 async def test_room_is_free_again_when_a_pod_has_stopped_or_is_removed(lab: LoopLab) -> None:
-    """Whichever comes first: an edited manifest is not refused because its former self still runs."""
+    """Whichever comes first: an edited manifest is admitted while its former pod still runs."""
     async with lab.running():
         lab.send(PodOperation.ADD, LARGE)
         await lab.quiet()
@@ -120,7 +120,7 @@ async def test_room_is_free_again_when_a_pod_has_stopped_or_is_removed(lab: Loop
 
 
 async def test_pod_that_has_ended_needs_no_room(lab: LoopLab) -> None:
-    """After a restart of the agent it is only cleared up."""
+    """After a restart of the kubelet it is only cleaned up."""
     async with lab.running():
         lab.send(PodOperation.ADD, asking("big", "2"))
         lab.send(PodOperation.ADD, replace(LARGE, status=PodStatus(phase="Succeeded")))
@@ -129,7 +129,7 @@ async def test_pod_that_has_ended_needs_no_room(lab: LoopLab) -> None:
 
 
 async def test_pod_that_cannot_be_handled_does_not_stop_the_others(lab: LoopLab) -> None:
-    """A quantity that makes no sense, from a source that did not check it."""
+    """The quantity is invalid and its source did not validate it."""
     async with lab.running():
         lab.send(PodOperation.ADD, asking("broken", "many"), SMALL)
         await lab.quiet()

@@ -1,4 +1,4 @@
-"""The sums are right whoever comes and goes, and victims always free enough."""
+"""Admission predicates: allocated resources stay exact, and victims free enough."""
 
 from collections import Counter
 
@@ -40,8 +40,8 @@ PODS = st.builds(asking, NAMES, AMOUNTS, st.integers(0, 2), st.sampled_from(["",
 
 
 @given(st.lists(PODS | NAMES, max_size=30))
-def test_occupancy_equals_the_sum_of_who_is_there(steps: list[Pod | str]) -> None:
-    """After any coming, changing and going."""
+def test_allocated_resources_equal_the_sum_of_the_pods(steps: list[Pod | str]) -> None:
+    """After any sequence of adding, changing and dropping pods."""
     allocated, there = AllocatedResources(), dict[str, Pod]()
     for step in steps:
         if isinstance(step, str):
@@ -71,7 +71,7 @@ def test_occupancy_equals_the_sum_of_who_is_there(steps: list[Pod | str]) -> Non
 def test_critical_pod_fits_once_its_victims_are_gone(
     others: list[Pod], wanted: dict[str, int], given_amounts: dict[str, int]
 ) -> None:
-    """Or nobody has to go at all."""
+    """A rejected pod asks for more than the node can allocate."""
     allocatable = {"cpu": f"{given_amounts['cpu']}m", "memory": str(given_amounts["memory"]), "pods": "3"}
     node = Node(metadata=ObjectMeta(name="node-1"), status=NodeStatus(allocatable=allocatable))
     allocated = AllocatedResources()
@@ -90,7 +90,7 @@ def test_critical_pod_fits_once_its_victims_are_gone(
 
 @given(st.lists(PODS, max_size=6, unique_by=lambda known: known.metadata.uid), AMOUNTS)
 def test_victims_free_what_is_missing(others: list[Pod], wanted: dict[str, int]) -> None:
-    """Each pod goes at most once."""
+    """No victim is chosen twice; without enough pods the choice fails."""
     missing = {name: amount for name, amount in wanted.items() if amount}
     critical = pod("critical", priority=2_000_000_000)
     total = {name: sum(pod_requests(other).get(name, 0) for other in others) for name in missing}
@@ -105,7 +105,7 @@ def test_victims_free_what_is_missing(others: list[Pod], wanted: dict[str, int])
 
 
 def test_requests_count_sidecars_overhead_and_the_pod_as_a_whole() -> None:
-    """As the scheduler counts them."""
+    """The numbers are those of the scheduler."""
     main = container("main", resources=ResourceRequirements(requests={"cpu": "100m", "memory": "10"}))
     sidecar = container(
         "sidecar",

@@ -1,4 +1,4 @@
-"""Rotation of logs: what is planned, and what is then on the disk."""
+"""Log rotation: the plan, and the files it leaves on disk."""
 
 import asyncio
 import gzip
@@ -46,7 +46,7 @@ PLANS = {
 
 @pytest.mark.parametrize(("names", "remove", "compress"), PLANS.values(), ids=PLANS)
 def test_rotation_makes_room(names: list[str], remove: tuple[str, ...], compress: tuple[str, ...]) -> None:
-    """Five files in all: the new one, the one moved away, and three older."""
+    """With a maximum of five files: the new log, the one just rotated, and three older ones."""
     plan = rotation_plan("0.log", ["0.log", *names], 5)
     assert (plan.remove, plan.compress) == (remove, compress)
 
@@ -57,7 +57,7 @@ def test_rotation_makes_room(names: list[str], remove: tuple[str, ...], compress
     st.integers(2, 6),
 )
 def test_rotation_never_keeps_more_than_it_may(files: set[tuple[str, str]], max_files: int) -> None:
-    """Whatever was left behind: afterwards all but the newest kept are compressed, and the newest are the ones kept."""
+    """Whatever files exist before: all kept files get compressed, and they are the newest."""
     names = [f"0.log.{stamp}{suffix}" for stamp, suffix in files]
     plan = rotation_plan("0.log", names, max_files)
     kept = sorted(set(names).difference(plan.remove))
@@ -68,12 +68,12 @@ def test_rotation_never_keeps_more_than_it_may(files: set[tuple[str, str]], max_
 
 
 def test_rotated_log_is_named_by_its_time() -> None:
-    """Names sort by age."""
+    """Names sort by time."""
     assert rotated_name("0.log", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)) == "0.log.20260102-030405"
 
 
 class Writer:
-    """Begins a new log when told, or refuses to."""
+    """Reopens a log when called, or fails."""
 
     def __init__(self) -> None:
         self.reopened: list[str] = []
@@ -88,7 +88,7 @@ class Writer:
 
 
 class Rotation:
-    """A rotator, one running container and its log."""
+    """A log manager with one running container and its log."""
 
     def __init__(self, root: Path) -> None:
         self.clock, self.writer = VirtualClock(), Writer()
@@ -112,7 +112,7 @@ class Rotation:
 
 
 async def test_large_log_is_moved_away_and_older_ones_compressed(tmp_path: Path) -> None:
-    """Every ten seconds; the newest of the old stays as it is, for collectors that still read it."""
+    """Logs are checked every ten seconds; the newest rotated log stays uncompressed, for collectors that read it."""
     rotation = Rotation(tmp_path)
     log = await rotation.start()
     async with asyncio.TaskGroup() as group:
@@ -131,7 +131,7 @@ async def test_large_log_is_moved_away_and_older_ones_compressed(tmp_path: Path)
 
 
 async def test_log_is_put_back_when_the_runtime_does_not_follow(tmp_path: Path) -> None:
-    """The file being written must stay the one that is read."""
+    """The runtime keeps writing to the old file, so readers must find that one."""
     rotation = Rotation(tmp_path)
     log = await rotation.start()
     rotation.writer.refuses = True
@@ -142,7 +142,7 @@ async def test_log_is_put_back_when_the_runtime_does_not_follow(tmp_path: Path) 
 
 
 def test_log_files_are_one_stream_oldest_first(tmp_path: Path) -> None:
-    """Compressed, moved away and growing: as if it were one file."""
+    """Compressed, rotated and current files read like one file."""
     log = tmp_path / "0.log"
     (tmp_path / "0.log.1.gz").write_bytes(gzip.compress(b"a\nb\n"))
     (tmp_path / "0.log.2").write_bytes(b"c\nd")
@@ -159,7 +159,7 @@ def test_log_files_are_one_stream_oldest_first(tmp_path: Path) -> None:
 
 
 def test_tail_leaves_a_line_that_has_no_end_for_later(tmp_path: Path) -> None:
-    """It counts as the last line, and is given once it is whole."""
+    """It counts as the last line, and is returned once it is complete."""
     log = tmp_path / "0.log"
     log.write_bytes(b"a\nb\nc")
     files = LogFiles(log)
@@ -172,7 +172,7 @@ def test_tail_leaves_a_line_that_has_no_end_for_later(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", range(7))
 def test_tail_goes_back_into_older_files(tmp_path: Path, count: int) -> None:
-    """After the tail comes what is added."""
+    """Lines appended later follow the tail."""
     log = tmp_path / "0.log"
     (tmp_path / "0.log.1.gz").write_bytes(gzip.compress(b"a\nb\n"))
     (tmp_path / "0.log.2").write_bytes(b"c\n")
@@ -191,7 +191,7 @@ def write(*paths: str) -> None:
 
 
 async def test_log_directory_makes_links_and_removes(tmp_path: Path) -> None:
-    """What it made it takes away; the logs of others stay."""
+    """Only the files and links of removed containers and pods are deleted."""
     logs = LogDirectory(tmp_path / "pods", links=tmp_path / "links")
     web, other = PodNames("default", "web", "u1"), PodNames("default", "other", "u2")
     for pod in (web, other):

@@ -1,4 +1,4 @@
-"""Lines of logs: written, read back, cut to a query."""
+"""Log lines in the CRI format: writing, parsing and filtering."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +18,7 @@ def text_of(log: bytes, query: LogQuery | None = None) -> bytes:
 
 
 def test_line_is_written_in_the_format_of_the_interface() -> None:
-    """Nine digits, the stream, whether it is whole, the text."""
+    """A timestamp with nine digits, the stream, full or partial, and the text."""
     assert format_lines(AT, "stdout", b"line\n") == b"2026-01-02T03:04:05.000000006Z stdout F line\n"
     assert format_lines(AT, "stderr", b"a\n\nb") == (
         b"2026-01-02T03:04:05.000000006Z stderr F a\n"
@@ -29,7 +29,7 @@ def test_line_is_written_in_the_format_of_the_interface() -> None:
 
 
 def test_long_line_is_written_in_pieces() -> None:
-    """All but the last are marked as to be continued."""
+    """All pieces but the last are tagged P for partial."""
     log = format_lines(AT, "stdout", b"x" * (2 * PIECE_BYTES + 1) + b"\n")
     assert [line.split(b" ")[2] for line in split_lines(log)] == [b"P", b"P", b"F"]
     assert text_of(log) == b"x" * (2 * PIECE_BYTES + 1) + b"\n"
@@ -61,7 +61,7 @@ PARSED = {
 
 @pytest.mark.parametrize(("line", "parsed"), PARSED.values(), ids=PARSED)
 def test_line_is_read(line: bytes, parsed: LogLine | None) -> None:
-    """What is no line is None."""
+    """A line that is invalid parses to None."""
     assert parse_line(line) == parsed
 
 
@@ -89,14 +89,14 @@ CUTS = {
 
 @pytest.mark.parametrize(("query", "shown"), CUTS.values(), ids=CUTS)
 def test_log_is_cut_to_the_query(query: LogQuery, shown: bytes) -> None:
-    """Each option, on the same four lines."""
+    """Each option of the query, on the same four lines."""
     cut = LogFilter(query)
     assert cut.take(split_lines(LOG)) == shown
     assert cut.is_full == (query.limit_bytes is not None)
 
 
 def test_broken_lines_are_passed_over() -> None:
-    """A crash may leave half a line; the others are still shown. A date that is none is very old."""
+    """A crash may leave half a line; the others are still shown. An invalid date counts as very old."""
     impossible = b"2026-13-99T03:04:05Z stdout F b\n"
     half = LOG[:60] + b"\n"
     assert text_of(b"garbage\n" + half + impossible) == b"one\nb\n"
@@ -106,7 +106,7 @@ def test_broken_lines_are_passed_over() -> None:
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), OUTPUT), max_size=8), st.integers(0, 10**18))
 def test_what_is_written_is_read_back(writes: list[tuple[str, bytes]], at: int) -> None:
-    """Whatever the pieces it was written in, each stream gives back its bytes."""
+    """For any split into writes, each stream returns its bytes."""
     log = b"".join(format_lines(at, stream, output) for stream, output in writes)
     for name in ("stdout", "stderr"):
         assert text_of(log, LogQuery(stream=name)) == b"".join(output for stream, output in writes if stream == name)
@@ -119,7 +119,7 @@ def test_what_is_written_is_read_back(writes: list[tuple[str, bytes]], at: int) 
 @settings(max_examples=100)
 @given(OUTPUT, st.integers(0, 60), st.booleans())
 def test_limit_is_a_prefix(output: bytes, limit: int, timestamps: bool) -> None:
-    """A limited answer is the beginning of the whole one, as long as the limit lets it be."""
+    """Output with a byte limit is a prefix of the output without one."""
     log = format_lines(AT, "stdout", output)
     whole = text_of(log, LogQuery(timestamps=timestamps))
     assert text_of(log, LogQuery(timestamps=timestamps, limit_bytes=limit)) == whole[:limit]
@@ -128,7 +128,7 @@ def test_limit_is_a_prefix(output: bytes, limit: int, timestamps: bool) -> None:
 @settings(max_examples=100)
 @given(st.binary(max_size=100), st.integers(-1, 12), st.integers(1, 7))
 def test_last_lines_are_the_last(data: bytes, count: int, block: int) -> None:
-    """However the file is cut into blocks, and whatever the block size."""
+    """For any file content and any block size."""
     starts = range(len(data) - len(data) % block, -1, -block)
     blocks = [data[start : start + block] for start in starts]
     lines = list(split_lines(data))
@@ -137,7 +137,7 @@ def test_last_lines_are_the_last(data: bytes, count: int, block: int) -> None:
 
 
 def test_tail_reads_no_more_than_it_needs() -> None:
-    """Of a large file only the end is touched."""
+    """Only the last block of a large file is read."""
     blocks = iter([b"c\nd\n", b"a\nb\n"])
     assert last_lines(blocks, 1) == [b"d\n"]
     assert list(blocks) == [b"a\nb\n"]

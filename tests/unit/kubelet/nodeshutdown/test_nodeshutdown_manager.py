@@ -1,4 +1,4 @@
-"""Who ends when a node goes down, in which order, and with what words."""
+"""Graceful node shutdown: the groups of pods, their order, grace periods and status."""
 
 import itertools
 
@@ -21,7 +21,7 @@ from pykubelet.testing.build import pod
 
 
 def test_grace_is_shared_between_ordinary_and_critical_pods() -> None:
-    """The critical get the last part of it; without any grace there is nothing to plan."""
+    """Critical pods get the last part of it; without a grace period there are no groups."""
     first, second = shutdown_periods(30, 10)
     assert first == ShutdownPeriod(priority=0, seconds=20)
     assert second == ShutdownPeriod(priority=SYSTEM_CRITICAL_PRIORITY, seconds=10)
@@ -30,13 +30,13 @@ def test_grace_is_shared_between_ordinary_and_critical_pods() -> None:
 
 @pytest.mark.parametrize(("grace", "critical"), [(10, 11), (-1, 0), (10, -1)])
 def test_grace_that_cannot_be_shared_is_refused(grace: int, critical: int) -> None:
-    """Critical pods cannot have more than all, and nobody less than nothing."""
+    """The critical part cannot exceed the total, and neither may be negative."""
     with pytest.raises(ValueError, match=r"grace period"):
         shutdown_periods(grace, critical)
 
 
 def test_pods_end_with_the_period_of_their_priority() -> None:
-    """From the period's own priority on; below the lowest counts as the lowest, and no priority as zero."""
+    """A period starts at its priority; lower priorities join the lowest period, and no priority counts as zero."""
     periods = [ShutdownPeriod(priority=1000, seconds=5), ShutdownPeriod(priority=0, seconds=7)]
     named = [("none", None), ("low", -5), ("edge", 1000), ("under", 999), ("top", SYSTEM_CRITICAL_PRIORITY)]
     groups = shutdown_groups(periods, [pod(name, priority=priority) for name, priority in named])
@@ -46,7 +46,7 @@ def test_pods_end_with_the_period_of_their_priority() -> None:
 
 @given(st.lists(st.integers(-10, 10), max_size=20), st.sets(st.integers(-5, 5), min_size=1, max_size=4))
 def test_every_pod_is_in_one_group_and_lower_priorities_go_first(priorities: list[int], starts: set[int]) -> None:
-    """Nobody is forgotten, and no pod ends before one of a lower group."""
+    """No pod stops before the pods of a lower group."""
     periods = [ShutdownPeriod(priority=start, seconds=1) for start in starts]
     groups = shutdown_groups(periods, [pod(f"p{n}", priority=each) for n, each in enumerate(priorities)])
     found = [[one.spec.priority or 0 for one in group.pods] for group in groups]
@@ -55,15 +55,15 @@ def test_every_pod_is_in_one_group_and_lower_priorities_go_first(priorities: lis
 
 
 @pytest.mark.parametrize(("wanted", "given"), [(None, 20), (30, 20), (20, 20), (5, 5), (0, 0)])
-def test_pod_gets_what_it_wants_up_to_what_its_group_has(wanted: int | None, given: int) -> None:
-    """A grace of its own only makes it shorter."""
+def test_grace_is_that_of_the_pod_up_to_that_of_its_group(wanted: int | None, given: int) -> None:
+    """A pod's own grace period can only shorten it."""
     one = pod("web", termination_grace_period_seconds=wanted)
     assert grace_seconds(one, ShutdownGroup(seconds=20, pods=(one,))) == given
 
 
 @pytest.mark.parametrize(("phase", "after"), [("Running", "Failed"), ("Pending", "Failed"), ("Succeeded", "Succeeded")])
-def test_status_says_why_the_pod_ended(phase: str, after: str) -> None:
-    """Failed, unless it had succeeded; a condition that was there before is replaced, others stay."""
+def test_shutdown_status_has_phase_and_reason(phase: str, after: str) -> None:
+    """The phase is Failed unless it was Succeeded; an old DisruptionTarget condition is replaced, others stay."""
     ready = PodCondition(type="Ready", status="True")
     old = PodCondition(type="DisruptionTarget", status="True", reason="Other")
     told = shutdown_status(3, replace(PodStatus(), phase=phase, conditions=(old, ready)))

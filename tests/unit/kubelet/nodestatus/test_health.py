@@ -1,4 +1,4 @@
-"""What a node says of its own state."""
+"""Node health: the problems and pressures that the node status reports."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from pykubelet.kubelet.nodestatus.node_status import NodeHealth
 
 
 class Around:
-    """Everything a node's health depends on, as a test wants it."""
+    """All inputs of the node's health, set by the test."""
 
     def __init__(self) -> None:
         self.pleg: str | None = None
@@ -43,14 +43,14 @@ def health_of(around: Around) -> NodeHealth:
 
 
 def test_node_without_a_problem_is_healthy(around: Around) -> None:
-    """Nothing to say, nothing short, no volume attached."""
+    """It has no errors, no pressures and no volumes in use."""
     health = health_of(around)
     assert (health.runtime_error(), health.network_error(), health.all_sources_ready()) == ("", "", True)
     assert (health.problems(), health.pressures(), health.volumes_in_use()) == (NodeProblems(), NodePressures(), ())
 
 
-def test_every_problem_is_told_where_it_belongs(around: Around) -> None:
-    """The watchdog's words come before the runtime's own; those about sources only warn."""
+def test_each_problem_is_reported_under_its_kind(around: Around) -> None:
+    """A PLEG error comes before the runtime's own error; source problems only warn."""
     around.runtime, around.network, around.sources = "runtime is down", "no network", "bad manifest"
     expected = NodeProblems(runtime=("runtime is down",), network=("no network",), warning="bad manifest")
     assert health_of(around).problems() == expected
@@ -60,8 +60,8 @@ def test_every_problem_is_told_where_it_belongs(around: Around) -> None:
     assert not health.all_sources_ready()
 
 
-def test_runtime_that_says_nothing_of_itself_is_well(around: Around) -> None:
-    """A runtime need not have words for its state."""
+def test_runtime_without_status_is_healthy(around: Around) -> None:
+    """Reporting a status is optional for a runtime."""
     parts: Any = around
     health = NodeHealth(pleg=parts, sources=parts, problems=parts)
     assert (health.runtime_error(), health.network_error()) == ("", "")
@@ -76,10 +76,10 @@ def test_runtime_that_says_nothing_of_itself_is_well(around: Around) -> None:
     ],
     ids=["none", "two", "one"],
 )
-def test_pressures_are_told_to_heartbeat_and_admission(
+def test_pressures_are_reported_to_heartbeat_and_admission(
     around: Around, told: tuple[str, ...], short: NodePressures
 ) -> None:
-    """As the node's conditions to the one, by their names to the other; whoever listens hears of it at once."""
+    """The node status gets conditions, admission gets their names, and subscribers are notified at once."""
     health, heard = health_of(around), list[NodePressures]()
     health.on_change(lambda: heard.append(health.pressures()))
     health.note_pressures(told)
@@ -87,8 +87,8 @@ def test_pressures_are_told_to_heartbeat_and_admission(
     assert health.shutdown_message() == ""
 
 
-def test_node_that_goes_down_is_not_ready_and_lets_nobody_in(around: Around) -> None:
-    """From the moment it is noted, in upstream's words."""
+def test_node_that_shuts_down_is_not_ready_and_rejects_pods(around: Around) -> None:
+    """Subscribers are notified at once; the texts are upstream's."""
     health, heard = health_of(around), list[NodeProblems]()
     health.on_change(lambda: heard.append(health.problems()))
     health.note_shutdown()

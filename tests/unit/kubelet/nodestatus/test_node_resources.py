@@ -1,4 +1,4 @@
-"""What pods are not promised of a node."""
+"""Resources of a node that are not allocatable to pods."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +16,8 @@ from pykubelet.kubelet.nodestatus.setters import (
 from pykubelet.testing.virtual_time import EPOCH
 
 
-def test_node_promises_neither_what_is_reserved_nor_what_must_be_left() -> None:
-    """With upstream's thresholds: 100Mi of memory and a tenth of the disk, beside what was reserved."""
+def test_allocatable_excludes_reservations_and_eviction_thresholds() -> None:
+    """With upstream's thresholds: 100Mi of memory and 10 % of the disk, on top of the reservations."""
     told = NodeStatusSettings(
         name="n", hostname="n", reserved={"cpu": "500m", "memory": "1Gi"}, kept_free=kept_free(DEFAULT_THRESHOLDS)
     )
@@ -30,8 +30,8 @@ def test_node_promises_neither_what_is_reserved_nor_what_must_be_left() -> None:
     }
 
 
-def test_what_the_machine_does_not_have_is_not_reserved() -> None:
-    """Nor is nothing; shares are those of the machine."""
+def test_missing_and_zero_resources_are_not_reserved() -> None:
+    """Percentages are those of the node's capacity."""
     found = reservation(
         {"memory": "1000", "cpu": "4"},
         {"memory": "10", "cpu": "0", "example.com/gpu": "1"},
@@ -41,8 +41,8 @@ def test_what_the_machine_does_not_have_is_not_reserved() -> None:
 
 
 @given(capacity=st.integers(1, 10**12), reserved=st.integers(0, 10**12), percent=st.integers(0, 100))
-def test_what_is_promised_and_what_is_not_are_the_whole(capacity: int, reserved: int, percent: int) -> None:
-    """Or more is kept than there is, and nothing is promised."""
+def test_allocatable_and_reserved_add_up_to_the_capacity(capacity: int, reserved: int, percent: int) -> None:
+    """If more is reserved than exists, nothing is allocatable."""
     whole, free = {"memory": str(capacity)}, {"memory": parse_quantity_or_percentage(f"{percent}%")}
     taken = reservation(whole, {"memory": str(reserved)}, free)
     usable = parse_quantity(allocatable(whole, taken, {})["memory"]).value()

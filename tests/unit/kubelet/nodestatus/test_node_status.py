@@ -1,4 +1,4 @@
-"""When a node reports, on virtual time."""
+"""When the node status is reported, on virtual time."""
 
 import asyncio
 import dataclasses
@@ -22,7 +22,7 @@ async def world() -> NodeWorld:
 
 
 async def test_registration_is_tried_with_growing_pauses(world: NodeWorld) -> None:
-    """100 ms doubled up to seven seconds; events are told once, when it has worked."""
+    """Delays double from 100 ms up to seven seconds; events are emitted once, after success."""
     world.api.failures = {"create": [InternalError()] * 8}
     async with world.running() as ready:
         await ready.wait()
@@ -32,7 +32,7 @@ async def test_registration_is_tried_with_growing_pauses(world: NodeWorld) -> No
 
 
 async def test_change_is_reported_in_the_next_period(world: NodeWorld) -> None:
-    """And nothing in between, if nothing changes."""
+    """Nothing is sent in between, nor while nothing changes."""
     async with world.running() as ready:
         await ready.wait()
         await asyncio.sleep(1)
@@ -49,7 +49,7 @@ async def test_change_is_reported_in_the_next_period(world: NodeWorld) -> None:
 
 
 async def test_poke_reports_at_once(world: NodeWorld) -> None:
-    """Whoever knows of a change need not wait."""
+    """A component that knows of a change need not wait for the next period."""
     async with world.running() as ready:
         await ready.wait()
         await asyncio.sleep(1)
@@ -61,8 +61,8 @@ async def test_poke_reports_at_once(world: NodeWorld) -> None:
         assert world.reasons()[-1] == "NodeNotReady"
 
 
-async def test_node_started_anew_stays_as_it_is_shown_until_it_has_looked(world: NodeWorld) -> None:
-    """Not having looked at the runtime yet is no reason to say that it is broken, for ten seconds."""
+async def test_restarted_node_keeps_its_status_until_the_first_relist(world: NodeWorld) -> None:
+    """For ten seconds a missing relist is no reason to report the node as not ready."""
     async with world.running() as ready:
         await ready.wait()
         await asyncio.sleep(1)
@@ -77,7 +77,7 @@ async def test_node_started_anew_stays_as_it_is_shown_until_it_has_looked(world:
 
 
 async def test_node_is_ready_a_moment_after_it_can_be(world: NodeWorld) -> None:
-    """Without a poke, within a tenth of a second, during the first two minutes."""
+    """During the first two minutes, and without a poke."""
     world.wrong = NodeProblems(runtime=("container runtime status check may not have completed yet",))
     async with world.running() as ready:
         await ready.wait()
@@ -89,7 +89,7 @@ async def test_node_is_ready_a_moment_after_it_can_be(world: NodeWorld) -> None:
 
 
 async def test_fast_phase_ends_after_two_minutes(world: NodeWorld) -> None:
-    """From then on a period may pass."""
+    """Afterwards a change is reported in the next period."""
     world.wrong = NodeProblems(network=("cni plugin not initialized",))
     async with world.running() as ready:
         await ready.wait()
@@ -101,8 +101,8 @@ async def test_fast_phase_ends_after_two_minutes(world: NodeWorld) -> None:
         assert world.condition("Ready").status == "True"
 
 
-async def test_failed_report_tells_nothing_until_it_has_arrived(world: NodeWorld) -> None:
-    """Events say what the API shows."""
+async def test_failed_report_emits_no_events_until_it_succeeds(world: NodeWorld) -> None:
+    """Events match what the API shows."""
     await world.reporter.register()
     await world.reporter.report()
     world.reasons()
@@ -114,8 +114,8 @@ async def test_failed_report_tells_nothing_until_it_has_arrived(world: NodeWorld
     assert world.reasons() == ["NodeNotReady"]
 
 
-async def test_first_try_goes_by_what_a_watch_has_seen(world: NodeWorld) -> None:
-    """And asks nobody; a cordon that was seen is told."""
+async def test_first_attempt_uses_the_watched_node(world: NodeWorld) -> None:
+    """It sends no request, and emits an event for a cordon that the watch has shown."""
     await world.reporter.register()
     await world.reporter.report()
     world.calls()
@@ -129,8 +129,8 @@ async def test_first_try_goes_by_what_a_watch_has_seen(world: NodeWorld) -> None
     assert world.reasons() == ["NodeSchedulable"]
 
 
-async def test_reboot_is_told_once(world: NodeWorld) -> None:
-    """Even if a watch still shows the old boot id."""
+async def test_reboot_emits_one_event(world: NodeWorld) -> None:
+    """Even if the watch still shows the old boot id."""
     await world.reporter.register()
     old = world.shown()
     world.facts = dataclasses.replace(world.facts, boot_id="second")
@@ -142,7 +142,7 @@ async def test_reboot_is_told_once(world: NodeWorld) -> None:
 
 
 async def test_images_are_left_out_when_the_runtime_cannot_list_them(world: NodeWorld) -> None:
-    """The node reports all the same."""
+    """The node is still reported."""
     world.pulled = [Image(id="i", names=("a:1",), size_bytes=5)]
     await world.reporter.register()
     assert [image.size_bytes for image in world.shown().status.images] == [5]
@@ -157,7 +157,7 @@ async def test_images_are_left_out_when_the_runtime_cannot_list_them(world: Node
 
 
 async def test_volumes_in_use_are_shown_once_known(world: NodeWorld) -> None:
-    """Unknown leaves them as they are."""
+    """Unknown volumes leave the reported ones unchanged."""
     await world.reporter.register()
     world.in_use = ("kubernetes.io/csi/a",)
     await world.reporter.report()
@@ -167,7 +167,7 @@ async def test_volumes_in_use_are_shown_once_known(world: NodeWorld) -> None:
 
 
 async def test_lease_is_renewed_every_ten_seconds(world: NodeWorld) -> None:
-    """One patch each, from the last answer."""
+    """Each renewal is one patch against the last response."""
     await world.reporter.register()
     async with asyncio.TaskGroup() as group:
         ready = asyncio.Event()

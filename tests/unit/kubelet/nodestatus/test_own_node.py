@@ -1,4 +1,4 @@
-"""What a node knows of its own object."""
+"""The kubelet's view of its own Node object."""
 
 import asyncio
 
@@ -18,8 +18,8 @@ def node(ip: str, cpu: str = "2") -> Node:
     return Node(metadata=ObjectMeta(name="node-1"), status=NodeStatus(allocatable={"cpu": cpu}, addresses=addresses))
 
 
-async def test_node_is_what_it_says_until_the_server_shows_it() -> None:
-    """Admission has a node from the start; whoever needs the server's node is told that it is not known yet."""
+async def test_own_node_is_the_initial_one_until_the_server_shows_it() -> None:
+    """Admission can use the initial node at once; callers that need the server's node get NotFound."""
     clock = VirtualClock()
     api = MemoryApi(clock)
     own, ready = OwnNode(initial=node("10.0.0.1"), client=api, clock=clock), asyncio.Event()
@@ -46,7 +46,7 @@ async def test_node_is_what_it_says_until_the_server_shows_it() -> None:
 
 
 async def test_node_on_its_own_is_known_at_once() -> None:
-    """There is nobody else who could know better."""
+    """Without an API server the initial node is the final one."""
     own, ready = OwnNode(initial=node("10.0.0.1"), client=None, clock=VirtualClock()), asyncio.Event()
     await own.run(ready)
     assert own.is_known.is_set()

@@ -1,4 +1,4 @@
-"""What a node says of itself."""
+"""The fields of the node status and how they are set."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def addresses(node: Node) -> list[tuple[str, str]]:
 
 
 def test_initial_node_has_all_that_upstream_registers() -> None:
-    """Labels, taints, annotation, status and events of new pressures."""
+    """Checks labels, taints, annotation, status and the events about pressures."""
     taint = Taint(key="a", effect="NoSchedule")
     node, events = initial_node(configured(taints=(taint,), labels={"x": "y"}, provider_id="p://1"), NOW)
     assert node.metadata.labels == {
@@ -113,21 +113,21 @@ def test_initial_node_has_all_that_upstream_registers() -> None:
 def test_addresses_are_the_configured_the_clouds_or_the_machines(
     settings: NodeStatusSettings, known: tuple[tuple[str, str], ...], expected: list[tuple[str, str]]
 ) -> None:
-    """In upstream's order of preference."""
+    """Sources are tried in upstream's order of preference."""
     old = NodeStatus(addresses=tuple(NodeAddress(type=kind, address=address) for kind, address in known))
     node, _ = updated_node(Node(status=old), settings, NOW)
     assert addresses(node) == expected
 
 
 def test_addresses_stay_when_the_machine_knows_none() -> None:
-    """A network that is down for a moment does not take the node's address away."""
+    """A short network outage does not remove the node's address."""
     old = NodeStatus(addresses=(NodeAddress(type="InternalIP", address="10.0.0.5"),))
     node, _ = updated_node(Node(status=old), SETTINGS, NodeStatusInputs(now=EPOCH, machine=machine(ip="")))
     assert addresses(node) == [("InternalIP", "10.0.0.5")]
 
 
-def test_cloud_is_told_the_addresses_and_taints_the_node() -> None:
-    """Until somebody initializes it; the annotation goes when there is no cloud any more."""
+def test_external_cloud_gets_the_addresses_and_a_taint() -> None:
+    """The taint marks the node as uninitialized; the annotation is removed when there is no cloud any more."""
     node, _ = initial_node(configured(external_cloud=True, ips=("10.0.0.7", "fd00::7")), NOW)
     assert node.metadata.annotations[PROVIDED_IP] == "10.0.0.7,fd00::7"
     assert [taint.key for taint in node.spec.taints] == ["node.cloudprovider.kubernetes.io/uninitialized"]
@@ -135,8 +135,8 @@ def test_cloud_is_told_the_addresses_and_taints_the_node() -> None:
     assert PROVIDED_IP not in node.metadata.annotations
 
 
-def test_reboot_is_told() -> None:
-    """Once the boot id differs from the one in the API."""
+def test_reboot_emits_an_event() -> None:
+    """The boot id differs from the one in the API."""
     node, _ = initial_node(SETTINGS, NOW)
     _, events = updated_node(node, SETTINGS, NodeStatusInputs(now=EPOCH, machine=machine(boot_id="second")))
     assert [(event.type, event.reason, event.message) for event in events] == [
@@ -145,7 +145,7 @@ def test_reboot_is_told() -> None:
 
 
 def test_what_others_own_stays() -> None:
-    """Conditions, resources, labels and annotations that the node does not know."""
+    """Conditions, resources, labels and annotations unknown to the kubelet stay unchanged."""
     foreign = NodeCondition(type="KernelDeadlock", status="False", reason="x")
     status = NodeStatus(conditions=(foreign,), capacity={"example.com/gpu": "2"}, volumes_in_use=("v",))
     metadata = ObjectMeta(name="node-1", labels={"a": "b"}, annotations={"c": "d"})
@@ -159,8 +159,8 @@ def test_what_others_own_stays() -> None:
     assert "spec" not in patch
 
 
-def test_node_without_its_labels_is_news() -> None:
-    """Somebody took away what the node must have."""
+def test_node_without_its_labels_has_changed() -> None:
+    """Another client removed labels that the node must have."""
     node, _ = initial_node(SETTINGS, NOW)
     stripped = replace(node, metadata=replace(node.metadata, labels={}))
     again, _ = updated_node(stripped, SETTINGS, NOW)
@@ -168,8 +168,8 @@ def test_node_without_its_labels_is_news() -> None:
     assert node_changed(stripped, again)
 
 
-def test_machine_without_known_storage_misses_it() -> None:
-    """Then the node is not ready, and says why."""
+def test_unknown_storage_capacity_makes_the_node_not_ready() -> None:
+    """The Ready condition names the missing resource."""
     node, _ = initial_node(SETTINGS, NodeStatusInputs(now=EPOCH, machine=machine(storage_bytes=0)))
     assert "ephemeral-storage" not in node.status.capacity
     ready = next(one for one in node.status.conditions if one.type == "Ready")
@@ -177,7 +177,7 @@ def test_machine_without_known_storage_misses_it() -> None:
 
 
 def test_largest_images_are_shown_under_a_few_names() -> None:
-    """Fifty images, five names each."""
+    """At most 50 images with five names each."""
     images = [Image(id=f"{n:03}", names=tuple(f"i{n}:{m}" for m in range(7)), size_bytes=n % 60) for n in range(120)]
     shown = node_images(images)
     assert len(shown) == 50
@@ -189,13 +189,12 @@ def test_largest_images_are_shown_under_a_few_names() -> None:
     ("fields", "pods"), [({}, "110"), ({"pods_per_core": 5}, "10"), ({"pods_per_core": 500, "max_pods": 20}, "20")]
 )
 def test_pods_are_limited_by_number_and_by_cores(fields: dict[str, int], pods: str) -> None:
-    """The smaller counts."""
+    """The lower of the two limits applies."""
     node, _ = initial_node(configured(**fields), NOW)
     assert node.status.capacity["pods"] == pods
 
 
 def test_swap_is_shown_if_there_is_any() -> None:
-    """None otherwise."""
     with_swap, _ = initial_node(SETTINGS, NodeStatusInputs(now=EPOCH, machine=machine(swap_bytes=2**30)))
     without, _ = initial_node(SETTINGS, NOW)
     assert with_swap.status.node_info.swap is not None
@@ -208,7 +207,7 @@ def test_swap_is_shown_if_there_is_any() -> None:
 def test_allocatable_is_never_negative_nor_more_than_there_is(
     known: dict[str, str], reserved: dict[str, str], before: dict[str, str]
 ) -> None:
-    """Each resource that is there can be used, less what is reserved."""
+    """Without a reservation the whole capacity of a resource is allocatable."""
     whole = capacity(machine(huge_pages={2**21: 2**22}), known, max_pods=10)
     usable = allocatable(whole, reserved, before)
     for name, value in whole.items():
@@ -221,7 +220,7 @@ def test_allocatable_is_never_negative_nor_more_than_there_is(
 
 
 def test_reservation_and_huge_pages_are_taken_from_memory() -> None:
-    """As upstream's figures: too large a reservation leaves nothing."""
+    """Numbers are upstream's; too large a reservation leaves nothing."""
     whole = {"cpu": "2", "memory": "10Gi", "hugepages-2Mi": "4Gi"}
     usable = allocatable(whole, {"cpu": "3", "memory": "1Gi"}, {})
     assert usable == {"cpu": "0", "memory": "5Gi", "hugepages-2Mi": "4Gi"}
@@ -234,7 +233,7 @@ LABELS = st.dictionaries(
 
 @given(LABELS, LABELS)
 def test_default_labels_win_and_others_stay(wanted: Mapping[str, str], existing: Mapping[str, str]) -> None:
-    """A default label that is empty is not set at all."""
+    """An empty default label is removed from the node."""
     labels = reconciled_labels(wanted, existing)
     assert labels.get("x") == existing.get("x")
     for name in ("kubernetes.io/os", "kubernetes.io/arch"):
@@ -244,10 +243,10 @@ def test_default_labels_win_and_others_stay(wanted: Mapping[str, str], existing:
 
 @settings(max_examples=60)
 @given(QUANTITIES, QUANTITIES, QUANTITIES, LABELS, st.booleans())
-def test_registration_puts_right_once(
+def test_registration_reconciles_an_existing_node_once(
     wanted: dict[str, str], had: dict[str, str], could: dict[str, str], labels: dict[str, str], reset: bool
 ) -> None:
-    """What has been put right needs nothing more, and the patch says exactly that."""
+    """A second pass changes nothing, and the patch produces exactly the reconciled node."""
     initial = Node(metadata=ObjectMeta(name="n", labels=labels), status=NodeStatus(capacity=wanted, allocatable=wanted))
     existing = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(capacity=had, allocatable=could))
     once = reconciled_node(initial, existing, reset_extended=reset)
@@ -275,11 +274,11 @@ STATUSES = st.builds(
 @settings(max_examples=80)
 @given(STATUSES, STATUSES)
 def test_patch_leads_from_one_status_to_the_other(old: NodeStatus, new: NodeStatus) -> None:
-    """Also where two addresses are of one type, which a plain merge would lose."""
+    """This includes two addresses of one type, which a plain strategic merge would lose."""
     before = Node(metadata=ObjectMeta(name="n"), status=old)
     after = replace(before, status=new)
     patched = from_document(apply_strategic(to_document(before), node_patch(before, after), "core.v1.Node"), Node)
-    # Addresses of one type may be put together, as upstream's servers do; their order says nothing.
+    # Addresses of one type may be grouped, as upstream's servers do; their order has no meaning.
     patched, after = (replace(one, status=replace(one.status, addresses=by_type(one))) for one in (patched, after))
     assert patched.status.addresses == after.status.addresses
     assert not node_changed(patched, after)
@@ -301,10 +300,10 @@ def by_type(node: Node) -> tuple[NodeAddress, ...]:
         (("new", "5"), ("u", "6"), "seen"),
     ],
 )
-def test_newer_node_is_known_by_its_version(
+def test_newer_node_is_chosen_by_resource_version(
     seen: tuple[str, str] | None, answered: tuple[str, str] | None, which: str | None
 ) -> None:
-    """What a watch has seen counts unless an answer is newer for sure."""
+    """The watched node is used unless the response is certainly newer."""
 
     def node(of: tuple[str, str] | None) -> Node | None:
         return None if of is None else Node(metadata=ObjectMeta(uid=of[0], resource_version=of[1]))

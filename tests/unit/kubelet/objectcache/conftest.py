@@ -1,4 +1,4 @@
-"""Things that run while a test does."""
+"""Runs background components during a test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,7 +9,7 @@ import pytest
 
 
 class Runs(Protocol):
-    """Has a background."""
+    """A component with a background task."""
 
     async def run(self, ready: asyncio.Event) -> None: ...
 
@@ -28,5 +28,5 @@ async def _running(thing: Runs) -> AsyncIterator[None]:
 
 @pytest.fixture(scope="session")
 def running() -> Callable[[Runs], AbstractAsyncContextManager[None]]:
-    """A context in which something runs; it is ready when the context begins."""
+    """Runs a component for the duration of a context, which starts once it is ready."""
     return _running

@@ -1,4 +1,4 @@
-"""The managers as the rest of the node sees them."""
+"""The secret and config map managers through their public interface."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ def pulling(*names: str) -> Pod:
 
 @pytest.mark.parametrize("strategy", ChangeDetectionStrategy)
 async def test_manager_serves_registered_pods(running: Running, strategy: ChangeDetectionStrategy) -> None:
-    """From register to unregister, with every strategy."""
+    """From register to unregister, with every change detection strategy."""
     api = MemoryApi(VirtualClock())
     await api.create(SECRETS, secret("s", {"k": b"v"}), namespace="default")
     manager = SecretManager(client=api, clock=VirtualClock(), options=CacheOptions(strategy=strategy))
@@ -43,8 +43,8 @@ async def test_manager_serves_registered_pods(running: Running, strategy: Change
 
 
 @pytest.mark.parametrize("strategy", [ChangeDetectionStrategy.WATCH, ChangeDetectionStrategy.TTL])
-async def test_subscriber_hears_of_a_change(running: Running, strategy: ChangeDetectionStrategy) -> None:
-    """At once from a watch; from the TTL cache when a reader has found it."""
+async def test_subscriber_receives_a_change(running: Running, strategy: ChangeDetectionStrategy) -> None:
+    """At once with a watch; with the TTL cache when a read finds the change."""
     api = MemoryApi(VirtualClock())
     await api.create(SECRETS, secret("s", {"k": b"1"}), namespace="default")
     manager = SecretManager(client=api, clock=VirtualClock(), options=CacheOptions(strategy=strategy))
@@ -64,7 +64,7 @@ async def test_subscriber_hears_of_a_change(running: Running, strategy: ChangeDe
 
 
 async def test_config_maps_and_secrets_of_one_name_are_apart(running: Running) -> None:
-    """A pod that refers to a secret does not register the config map of that name."""
+    """A pod that refers to a secret does not register the config map of the same name."""
     api = MemoryApi(VirtualClock())
     manager = ConfigMapManager(client=api, clock=VirtualClock())
     async with running(manager):
@@ -74,7 +74,7 @@ async def test_config_maps_and_secrets_of_one_name_are_apart(running: Running) -
 
 
 async def test_secrets_do_not_appear_in_logs(running: Running, caplog: pytest.LogCaptureFixture) -> None:
-    """Not even at the most talkative level."""
+    """Neither at debug level nor in a repr."""
     api = MemoryApi(VirtualClock())
     await api.create(SECRETS, secret("s", {"k": b"hunter2"}, string_data={"p": "hunter2"}), namespace="default")
     options = CacheOptions(single_object_watches=True, max_streams=1)

@@ -1,4 +1,4 @@
-"""Whatever happened to server, network and references: at rest, readers get what the server has."""
+"""After any sequence of changes and faults, readers get the current objects of the server."""
 
 import asyncio
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def stored(api: MemoryApi) -> dict[str, serializer.Document]:
 
 
 async def act(api: MemoryApi, store: Store, step: Step) -> None:
-    """One thing that happens: the number is a value, a referrer or a length of time."""
+    """Applies one step: its number is a value, a referrer or a duration."""
     what, name, number = step
     key = ObjectKey("default", name)
     match what:
@@ -83,7 +83,7 @@ async def act(api: MemoryApi, store: Store, step: Step) -> None:
 
 
 async def read(store: Store, key: ObjectKey) -> str:
-    """What a reader is told: a value, or in a word why there is none."""
+    """The result of a read: a value, or why there is none."""
     try:
         return (await store.get(key, timeout_seconds=1)).data["value"]
     except NotFound:
@@ -103,7 +103,7 @@ async def assert_settled(api: MemoryApi, store: Store, story: tuple[Step, ...]) 
         elif what == "release" and number in referrers[name]:
             referrers[name].remove(number)
     for name in NAMES:
-        # An idle watch starts again with the first reader, and its list may meet the fault.
+        # An idle watch restarts with the first reader, and its list may hit the fault.
         await read(store, ObjectKey("default", name))
         await asyncio.sleep(60)
         told = await read(store, ObjectKey("default", name))
@@ -115,8 +115,8 @@ async def assert_settled(api: MemoryApi, store: Store, story: tuple[Step, ...]) 
 @pytest.mark.parametrize("mode", OPTIONS)
 @settings(max_examples=100, deadline=None)
 @given(story=steps)
-async def test_readers_get_what_the_server_has_after_any_story(running: Running, mode: str, story: list[Step]) -> None:
-    """Any mixture of writes, references, readers and forgotten history."""
+async def test_readers_get_the_current_objects_after_any_steps(running: Running, mode: str, story: list[Step]) -> None:
+    """Any mixture of writes, references, reads and compactions."""
     api = MemoryApi(VirtualClock())
     source: ObjectSource[ConfigMap] = ObjectSource(api, CONFIG_MAPS, VirtualClock())
     store = WatchStore(source=source, changed=lambda _: None, options=OPTIONS[mode])
@@ -128,11 +128,11 @@ async def test_readers_get_what_the_server_has_after_any_story(running: Running,
 
 @settings(max_examples=100, deadline=None)
 @given(story=steps)
-async def test_ttl_readers_get_what_the_server_has_after_any_story(running: Running, story: list[Step]) -> None:
-    """Without watches, a minute later."""
+async def test_ttl_readers_get_the_current_objects_after_any_steps(running: Running, story: list[Step]) -> None:
+    """Without watches, one minute later."""
     api = MemoryApi(VirtualClock())
     source: ObjectSource[ConfigMap] = ObjectSource(api, CONFIG_MAPS, VirtualClock())
-    # This store counts references without names: a release nobody is owed would take another's.
+    # This store counts references without names: skip releases that no reference precedes.
     owed: list[tuple[str, int]] = []
     store = TtlStore(source=source, changed=lambda _: None)
     fair: list[Step] = []
@@ -151,10 +151,10 @@ async def test_ttl_readers_get_what_the_server_has_after_any_story(running: Runn
 
 @pytest.mark.parametrize("mode", OPTIONS)
 @pytest.mark.parametrize("fault", Fault)
-async def test_readers_get_what_the_server_has_after_any_single_fault(
+async def test_readers_get_the_current_objects_after_any_single_fault(
     running: Running, mode: str, fault: Fault
 ) -> None:
-    """One fault at every place where it can happen."""
+    """One fault at every request where it can occur."""
     at = 0
     while True:
         api = MemoryApi(VirtualClock())

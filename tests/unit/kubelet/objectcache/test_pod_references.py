@@ -1,4 +1,4 @@
-"""Secrets and config maps of pods taken together."""
+"""The secrets and config maps that pods refer to, registered together."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ def pulling(*names: str) -> Pod:
 
 
 async def test_pull_secrets_are_found_or_named() -> None:
-    """Those that are there are given, the others named; an empty name is nobody's."""
+    """Existing secrets are returned, the others named; empty names are ignored."""
     clock = VirtualClock()
     api = MemoryApi(clock)
     await api.create(SECRETS, secret("here", {"a": b"b"}), namespace="default")

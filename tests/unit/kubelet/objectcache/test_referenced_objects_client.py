@@ -1,4 +1,4 @@
-"""What a reflector is shown of a namespace."""
+"""The client of a namespace reflector, which hides objects that no pod refers to."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 
 
 class Names:
-    """Interest in some names, of which the reflector knows some."""
+    """Wanted names, and those that the reflector already stores."""
 
     def __init__(self, wanted: str = "", known: str = "") -> None:
         self._wanted, self._known = wanted.split(), known.split()
@@ -39,7 +39,7 @@ class Names:
 
 
 class OneEvent(MemoryApi):
-    """A server whose watch gives one event."""
+    """A server whose watch emits one event."""
 
     def __init__(self, event: WatchEvent[ConfigMap]) -> None:
         super().__init__(ManualClock())
@@ -54,7 +54,7 @@ class OneEvent(MemoryApi):
 
 
 async def test_list_shows_only_what_is_wanted() -> None:
-    """The rest is dropped, page by page; a single object is passed on."""
+    """Other objects are dropped page by page; a get returns any object."""
     api, names = MemoryApi(ManualClock()), Names("b c")
     for name in ("a", "b", "c", "d"):
         await api.create(CONFIG_MAPS, config_map(name), namespace="default")
@@ -82,7 +82,7 @@ async def test_list_shows_only_what_is_wanted() -> None:
     ],
 )
 async def test_event_is_shown_as(names: Names, type: EventType, shown: EventType, gone: list[str]) -> None:
-    """Every event moves the position on; what nobody wants carries no object."""
+    """Every event advances the resource version; events of unwanted objects carry no object."""
     client = ReferencedObjectsClient(
         OneEvent(WatchEvent(type, config_map("a"), "7")), cast("NamespaceWatch[Any]", names)
     )
@@ -94,7 +94,7 @@ async def test_event_is_shown_as(names: Names, type: EventType, shown: EventType
 
 
 async def test_bookmark_passes() -> None:
-    """It has no object to judge."""
+    """It has no object to filter."""
     client = ReferencedObjectsClient(OneEvent(WatchEvent("BOOKMARK", None, "9")), cast("NamespaceWatch[Any]", Names()))
     async with client.watch(CONFIG_MAPS) as events:
         assert [event async for event in events] == [WatchEvent("BOOKMARK", None, "9")]

@@ -1,4 +1,4 @@
-"""Every field of a pod that names a secret or a config map is found, also one that a later schema adds."""
+"""References to secrets and config maps are found in every pod field, including fields of later schemas."""
 
 import types
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ Path = tuple[str, ...]
 
 
 def parts_of(annotation: Any) -> Iterator[Any]:
-    """The types an annotation is made of: both sides of a union, the element of a tuple."""
+    """The member types of an annotation: both sides of a union, the elements of a tuple."""
     if get_origin(annotation) in (Union, types.UnionType, tuple):
         for part in get_args(annotation):
             yield from parts_of(part)
@@ -32,7 +32,7 @@ def parts_of(annotation: Any) -> Iterator[Any]:
 
 
 def leaves(kind: Any, path: Path = (), seen: tuple[Any, ...] = ()) -> Iterator[Path]:
-    """Wire paths of all string fields reachable from a Struct; a type inside itself is not followed again."""
+    """Wire paths of all string fields reachable from a Struct; recursive types are followed once."""
     for field in msgspec.structs.fields(kind):
         here = (*path, field.encode_name)
         for part in parts_of(field.type):
@@ -43,7 +43,7 @@ def leaves(kind: Any, path: Path = (), seen: tuple[Any, ...] = ()) -> Iterator[P
 
 
 def referent(path: Path) -> Referent | None:
-    """What a string field names, judged by the words on the way to it."""
+    """The kind that a string field refers to, derived from its path."""
     *parents, last = path
     words = parents[-1].lower() if parents else ""
     if last == "secretName" or (last == "name" and "secret" in words):
@@ -71,20 +71,20 @@ def pod_at(path: Path, value: str) -> Pod:
 
 @pytest.mark.parametrize(("path", "kind"), [pytest.param(*item, id=".".join(item[0])) for item in REFERENCES.items()])
 def test_reference_is_found_in_every_field(path: Path, kind: Referent) -> None:
-    """One field at a time, with the kind that its name says."""
+    """One field at a time, with the kind derived from its path."""
     assert list(references(pod_at(path, "wanted"))) == [Reference(kind, "wanted")]
     assert list(references(pod_at(path, ""))) == []
 
 
 def test_schema_walk_finds_the_fields_we_know() -> None:
-    """The walk itself must not forget: three container lists with four fields each, pull secrets, and the volumes."""
+    """Guards the walk itself: three container lists with four fields each, pull secrets, and the volumes."""
     volumes = [path for path in REFERENCES if path[0] == "volumes"]
     assert len(REFERENCES) == 3 * 4 + 1 + len(volumes)
     assert len(volumes) == 13
 
 
 def merged(left: Any, right: Any) -> Any:
-    """Two documents in one; lists are joined."""
+    """Merges two documents; lists are concatenated."""
     if isinstance(left, dict) and isinstance(right, dict):
         both = {key: merged(left[key], right[key]) for key in left.keys() & right.keys()}
         return {**left, **right, **both}
@@ -94,7 +94,7 @@ def merged(left: Any, right: Any) -> Any:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(sorted(REFERENCES)), st.sampled_from(("", "a", "b", "c"))), max_size=12))
 def test_names_are_exactly_those_of_all_fields_together(chosen: list[tuple[Path, str]]) -> None:
-    """Any mixture of fields gives the set of its names, without empty ones."""
+    """Any combination of fields gives the set of its non-empty names."""
     document: Any = {}
     for path, name in chosen:
         document = merged(document, serializer.to_document(pod_at(path, name)))

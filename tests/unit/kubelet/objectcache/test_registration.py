@@ -1,4 +1,4 @@
-"""Reference counts follow the registered pods, whatever the order of events."""
+"""Reference counts match the registered pods, whatever the order of calls."""
 
 from collections import Counter
 from typing import Any, cast
@@ -15,7 +15,7 @@ NAMES = ("s1", "s2", "s3")
 
 
 class References:
-    """What a store would hold; a count must never fall below zero."""
+    """The reference counts of a store; no count may fall below zero."""
 
     def __init__(self) -> None:
         self.held: Counter[tuple[ObjectKey, str]] = Counter()
@@ -45,7 +45,7 @@ pods = st.builds(named, st.sampled_from(("p", "q")), st.sampled_from(("1", "2"))
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), pods), max_size=30))
 def test_references_are_those_of_the_registered_pods(story: list[tuple[bool, Pod]]) -> None:
-    """Any sequence of register, update and unregister leaves exactly the last registered references."""
+    """After any sequence of register, update and unregister only the last registered references remain."""
     counter = References()
     registration = Registration(names=names_of, counter=cast("ObjectStore[Any]", counter))
     registered: dict[tuple[str, str], Pod] = {}
@@ -62,7 +62,7 @@ def test_references_are_those_of_the_registered_pods(story: list[tuple[bool, Pod
 
 
 def test_update_adds_before_it_deletes_and_leaves_the_rest_alone() -> None:
-    """A reference that stays is not touched, so nothing is fetched anew for it."""
+    """A reference that stays is not touched, so its object is not fetched again."""
     counter = References()
     registration = Registration(names=names_of, counter=cast("ObjectStore[Any]", counter))
     registration.register_pod(named("p", "1", frozenset({"s1", "s2"})))

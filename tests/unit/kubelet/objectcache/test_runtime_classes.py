@@ -1,4 +1,4 @@
-"""Runtime classes: the handler behind a name, or why there is none."""
+"""Runtime classes: looking up the handler, and lookup failures."""
 
 import pytest
 
@@ -20,19 +20,18 @@ async def api() -> MemoryApi:
 
 
 async def test_handler_is_the_one_of_the_class(api: MemoryApi) -> None:
-    """As the API server has it now."""
     assert await RuntimeClasses(client=api).handler("strong") == "kata"
 
 
 async def test_class_that_does_not_exist_is_a_failure(api: MemoryApi) -> None:
-    """In the kubelet's words, with an API server or without one."""
+    """The message is the kubelet's, with an API server or without one."""
     for client in (api, None):
         with pytest.raises(RuntimeFailure, match=r'^runtimeclass\.node\.k8s\.io "weak" not found$'):
             await RuntimeClasses(client=client).handler("weak")
 
 
 async def test_server_that_does_not_answer_is_a_failure(api: MemoryApi) -> None:
-    """Which says whose class could not be had, and why."""
+    """The message names the class and the cause."""
     classes = RuntimeClasses(client=FaultyClient(api, Fault.FAILED, at=0))
     with pytest.raises(RuntimeFailure, match="failed to lookup RuntimeClass strong: the database is on fire"):
         await classes.handler("strong")

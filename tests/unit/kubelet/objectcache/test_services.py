@@ -1,4 +1,4 @@
-"""The list of services that follows the API server."""
+"""The list of services, kept current by a watch."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ def names(services: ServiceList) -> list[str] | None:
 
 
 async def test_list_is_unknown_then_follows_the_server(api: MemoryApi) -> None:
-    """Before the first list nothing is known, which is not the same as none; afterwards every change shows."""
+    """Before the first list the services are unknown, which is not an empty list; later every change shows."""
     services = ServiceList(client=api, clock=VirtualClock())
     assert names(services) is None
     ready = asyncio.Event()
@@ -46,7 +46,7 @@ async def test_list_is_unknown_then_follows_the_server(api: MemoryApi) -> None:
 
 
 async def test_list_of_a_node_on_its_own_is_empty() -> None:
-    """There is nobody to ask, so there are none."""
+    """Without an API server the list is empty at once."""
     services, ready = ServiceList(client=None, clock=VirtualClock()), asyncio.Event()
     await services.run(ready)
     assert (names(services), ready.is_set()) == ([], True)

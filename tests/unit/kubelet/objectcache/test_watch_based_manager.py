@@ -1,4 +1,4 @@
-"""Watches of namespaces, the fall back to single objects, their bound, and what readers get meanwhile."""
+"""The watch based store: namespace watches, the fallback to single objects, their limit, and reads meanwhile."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ MOMENT = 0.01
 
 
 class Server(MemoryApi):
-    """Holds config maps, which another client writes; may forbid namespaces, be slow, or fail."""
+    """A server with config maps of another client; can forbid namespace lists, delay responses, or fail."""
 
     def __init__(self) -> None:
         super().__init__(VirtualClock())
@@ -55,7 +55,7 @@ class Server(MemoryApi):
         self.remove(schema.CONFIG_MAPS, namespace="default", name=name)
 
     def asked(self) -> tuple[str, ...]:
-        """The requests since this was last called."""
+        """The requests since the last call."""
         requests = tuple(f"{call.verb} {call.name or call.fields}".strip() for call in self.calls)
         self.calls.clear()
         return requests
@@ -69,7 +69,7 @@ class Server(MemoryApi):
 
 
 class World:
-    """A server, a store on it, and what the store reported as changed."""
+    """A server, a store that uses it, and the changes that the store reported."""
 
     def __init__(self, options: CacheOptions | None = None) -> None:
         self.server = Server()
@@ -88,7 +88,7 @@ class World:
             self.store.delete_reference(ObjectKey("default", name), by)
 
     async def value(self, name: str, timeout_seconds: float = 1) -> str | None:
-        """The value in a config map, or None if it is not there."""
+        """The value in a config map, or None if it does not exist."""
         try:
             found = await self.store.get(ObjectKey("default", name), timeout_seconds=timeout_seconds)
         except NotFound:
@@ -100,7 +100,7 @@ class World:
 
 
 async def test_namespace_is_watched_once_for_all_its_objects(running: Running) -> None:
-    """One list and one watch, however many objects are referred to."""
+    """One list and one watch, for any number of references."""
     world = World()
     world.server.write("a", "1")
     world.server.write("b", "2")
@@ -117,7 +117,7 @@ async def test_namespace_is_watched_once_for_all_its_objects(running: Running) -
 
 
 async def test_namespace_watch_ends_with_the_last_reference(running: Running) -> None:
-    """And starts again with the next one."""
+    """The next reference starts it again."""
     world = World()
     world.server.write("a")
     async with running(world.store):
@@ -134,7 +134,7 @@ async def test_namespace_watch_ends_with_the_last_reference(running: Running) ->
 
 
 async def test_late_reference_is_fetched_once(running: Running) -> None:
-    """What was dropped on arrival costs one request, for any number of readers; then the watch tells."""
+    """An object dropped by the filter costs one GET for any number of readers; then the watch updates it."""
     world = World()
     world.server.write("a")
     world.server.write("late", "1")
@@ -158,7 +158,7 @@ async def test_late_reference_is_fetched_once(running: Running) -> None:
 
 
 async def test_late_reference_is_noticed_when_deleted(running: Running) -> None:
-    """Also if no list ever showed the object, and also if it vanished while the watch was cut."""
+    """Even if no list contained the object, and even if it was deleted during an outage."""
     world = World()
     for name in ("a", "late", "later"):
         world.server.write(name)
@@ -182,7 +182,7 @@ async def test_late_reference_is_noticed_when_deleted(running: Running) -> None:
 
 
 async def test_forbidden_namespace_falls_back_to_single_watches(running: Running) -> None:
-    """The readers that wait already are served by the new watches; the next reference asks for one at once."""
+    """Waiting readers are served by the new watches; the next reference opens one at once."""
     world = World()
     world.server.forbids_namespaces = True
     world.server.delay_seconds = 0.1
@@ -199,7 +199,7 @@ async def test_forbidden_namespace_falls_back_to_single_watches(running: Running
 
 
 async def test_streams_are_bounded_and_the_rest_is_refreshed(running: Running) -> None:
-    """Beyond the bound an object is fetched when its last answer is a minute old; a freed stream is taken."""
+    """Objects beyond the limit are fetched again after a minute; a freed stream is reused."""
     world = World(CacheOptions(single_object_watches=True, max_streams=2))
     names = ("a", "b", "c", "d")
     async with running(world.store):
@@ -231,7 +231,7 @@ async def test_streams_are_bounded_and_the_rest_is_refreshed(running: Running) -
 
 
 async def test_object_without_a_stream_is_tried_again(running: Running) -> None:
-    """A failed request is an error for its reader, and the next look a minute later may find it."""
+    """A failed request is an error for its reader; the next fetch, a minute later, may succeed."""
     world = World(CacheOptions(single_object_watches=True, max_streams=0))
     world.server.write("a")
     async with running(world.store):
@@ -247,7 +247,7 @@ async def test_object_without_a_stream_is_tried_again(running: Running) -> None:
 
 
 async def test_object_fetched_without_a_stream_is_checked_when_it_gets_one(running: Running) -> None:
-    """It may have been deleted since, and a list says nothing about what is not there."""
+    """It may have been deleted since, and a list does not show absent objects."""
     world = World(CacheOptions(single_object_watches=True, max_streams=1))
     for name in ("a", "b"):
         world.server.write(name)
@@ -264,7 +264,7 @@ async def test_object_fetched_without_a_stream_is_checked_when_it_gets_one(runni
 async def test_recreated_immutable_object_is_noticed_by_the_next_reference(
     running: Running, immutable: bool | None, value: str | None
 ) -> None:
-    """One request per new reference; a successor that may change is watched again."""
+    """Each new reference costs one GET; a recreated mutable object is watched again."""
     world = World(SINGLE)
     world.server.write("a", "old", immutable=True)
     async with running(world.store):
@@ -282,7 +282,7 @@ async def test_recreated_immutable_object_is_noticed_by_the_next_reference(
 
 
 async def test_immutable_object_is_served_when_its_check_fails(running: Running) -> None:
-    """A new reference during an outage gets what is known."""
+    """A new reference during an outage gets the cached object."""
     world = World(SINGLE)
     world.server.write("a", immutable=True)
     async with running(world.store):
@@ -296,7 +296,7 @@ async def test_immutable_object_is_served_when_its_check_fails(running: Running)
 
 
 async def test_recreated_object_is_noticed_in_a_watched_namespace(running: Running) -> None:
-    """The watch goes on for immutable objects there; it costs nothing."""
+    """A namespace watch also covers immutable objects at no extra cost."""
     world = World()
     world.server.write("a", "old", immutable=True)
     async with running(world.store):
@@ -310,7 +310,7 @@ async def test_recreated_object_is_noticed_in_a_watched_namespace(running: Runni
 
 @pytest.mark.parametrize(("patience", "served"), [(1.0, False), (5.0, True)])
 async def test_reader_waits_as_long_as_it_says(running: Running, patience: float, served: bool) -> None:
-    """Until the first list has come, and not a moment longer than that."""
+    """It waits for the first list, but no longer than its timeout."""
     world = World()
     world.server.write("a")
     world.server.delay_seconds = 3
@@ -325,7 +325,7 @@ async def test_reader_waits_as_long_as_it_says(running: Running, patience: float
 
 
 async def test_fetch_that_fails_is_reported_when_nothing_is_known(running: Running) -> None:
-    """A late reference during an outage."""
+    """The reference was added late, during an outage."""
     world = World()
     async with running(world.store):
         world.refer("a")
@@ -338,7 +338,7 @@ async def test_fetch_that_fails_is_reported_when_nothing_is_known(running: Runni
 
 @pytest.mark.parametrize("options", [CacheOptions(), SINGLE])
 async def test_changes_are_reported_at_once(running: Running, options: CacheOptions) -> None:
-    """Created, changed and deleted, but not what nobody refers to."""
+    """Creations, changes and deletions are reported, but only of objects with references."""
     world = World(options)
     async with running(world.store):
         world.refer("a")
@@ -357,7 +357,7 @@ async def test_changes_are_reported_at_once(running: Running, options: CacheOpti
 
 @pytest.mark.parametrize("options", [CacheOptions(), SINGLE])
 async def test_store_runs_again_after_it_was_stopped(running: Running, options: CacheOptions) -> None:
-    """References count while it is stopped, nothing is served as fresh, and the next run catches up."""
+    """References are counted while stopped, cached objects are not served, and the next run catches up."""
     world = World(options)
     world.server.write("a", "1")
     world.refer("a")

@@ -1,4 +1,4 @@
-"""The watchdog with a change feed: hints lead to looks, looks to changes; and what no one hinted at is found."""
+"""The PLEG with an event feed: events lead to inspections, inspections to changes, and a relist finds the rest."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ SLOW = RelistPolicy(relist_with_feed_seconds=1000)
 
 
 class Counting(SimRuntime):
-    """Counts how often it is asked; hangs on some pods."""
+    """Counts the calls to the runtime; hangs when inspecting one pod."""
 
     listed = inspected = 0
     hangs_on: PodUid | None = None
@@ -35,7 +35,7 @@ class Counting(SimRuntime):
 
 
 class Deaf:
-    """A feed that never says anything, and ends after a while."""
+    """A feed that emits nothing and ends after 100 s."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -78,7 +78,7 @@ async def started(world: World, name: str = "web") -> PodUid:
     return PodUid(wanted.metadata.uid)
 
 
-async def test_change_is_told_at_once_when_the_feed_hints_at_it(runtime: Counting, world: World) -> None:
+async def test_change_is_reported_at_once_when_the_feed_reports_the_pod(runtime: Counting, world: World) -> None:
     async with watching(runtime, runtime) as dog:
         uid = await started(world)
         assert (await dog.next_changes()).uid == uid
@@ -91,8 +91,8 @@ async def test_change_is_told_at_once_when_the_feed_hints_at_it(runtime: Countin
     assert runtime.listed == 1
 
 
-async def test_nothing_is_known_of_a_pod_only_after_a_listing(runtime: Counting, world: World) -> None:
-    """Before the runtime was asked, anything could be there; afterwards only what was listed or seen since."""
+async def test_pod_has_no_containers_only_after_a_relist(runtime: Counting, world: World) -> None:
+    """Before the first relist any pod may have containers; afterwards only those listed or seen since."""
     listed = await started(world, "listed")
     stranger = PodUid("stranger")
     dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), feed=runtime)
@@ -104,8 +104,8 @@ async def test_nothing_is_known_of_a_pod_only_after_a_listing(runtime: Counting,
         assert not dog.has_no_containers_of(seen)
 
 
-async def test_quiet_node_is_not_asked_for_anything(runtime: Counting, world: World) -> None:
-    """With a feed, thirty pods that do nothing cost nothing."""
+async def test_quiet_node_makes_no_runtime_calls(runtime: Counting, world: World) -> None:
+    """With an event feed, thirty idle pods cost nothing."""
     async with watching(runtime, runtime):
         for number in range(30):
             await started(world, f"web-{number}")
@@ -116,7 +116,7 @@ async def test_quiet_node_is_not_asked_for_anything(runtime: Counting, world: Wo
         assert runtime.listed == 1
 
 
-async def test_relist_finds_what_a_feed_that_ended_did_not_tell(runtime: Counting, world: World) -> None:
+async def test_relist_finds_changes_missed_by_a_feed_that_ended(runtime: Counting, world: World) -> None:
     async with watching(runtime, Deaf()) as dog:
         uid = await started(world)
         async with asyncio.timeout(101):
@@ -124,7 +124,7 @@ async def test_relist_finds_what_a_feed_that_ended_did_not_tell(runtime: Countin
     assert runtime.listed == 2
 
 
-async def test_newer_than_looks_at_once_without_a_hint(runtime: Counting, world: World) -> None:
+async def test_newer_than_inspects_at_once_without_an_event(runtime: Counting, world: World) -> None:
     async with watching(runtime, Deaf()) as dog:
         moment = dog.cache.moment()
         uid = await started(world)

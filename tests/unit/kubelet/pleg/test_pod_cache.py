@@ -1,4 +1,4 @@
-"""The cache of what the runtime has, and waiting for a look that is newer than what one has done."""
+"""The pod cache, and waiting for a status that is newer than a given moment."""
 
 import asyncio
 
@@ -13,12 +13,12 @@ POD = RuntimePod(uid=UID, namespace="default", name="web")
 
 
 def test_unknown_pod_is_empty() -> None:
-    """Whoever asks for a pod nobody has seen gets one with nothing in it."""
+    """A pod that was never inspected has no sandboxes and no containers."""
     found = PodCache().get(UID)
     assert (found.uid, found.sandboxes, found.containers) == (UID, (), ())
 
 
-def test_failed_look_is_raised_until_one_works() -> None:
+def test_failed_inspection_is_raised_until_one_succeeds() -> None:
     cache = PodCache()
     cache.put(UID, CachedStatus(cache.begin(), RuntimeFailure("broken")))
     with pytest.raises(RuntimeFailure, match="broken"):
@@ -27,7 +27,7 @@ def test_failed_look_is_raised_until_one_works() -> None:
     assert cache.get(UID) is POD
 
 
-def test_look_that_began_earlier_does_not_replace_a_newer_one() -> None:
+def test_older_inspection_does_not_replace_a_newer_one() -> None:
     cache = PodCache()
     slow, quick = cache.begin(), cache.begin()
     cache.put(UID, CachedStatus(quick, POD))
@@ -43,8 +43,8 @@ def test_pod_that_is_gone_takes_no_room() -> None:
     assert len(cache) == 0
 
 
-async def test_newer_look_is_waited_for_however_coarse_the_clock() -> None:
-    """A look under way when the sync ended does not count, although no time has passed."""
+async def test_newer_inspection_is_awaited_with_any_clock_resolution() -> None:
+    """An inspection that began before the sync ended does not count, although no time has passed."""
     cache = PodCache()
     under_way = cache.begin()
     sync_ended = cache.moment()
@@ -70,8 +70,8 @@ async def test_waiting_ends_when_the_pod_turns_out_to_be_gone() -> None:
     assert waiting.result().containers == ()
 
 
-async def test_looks_in_quick_succession_tell_a_waiter_once() -> None:
-    """The first look that is new enough counts, and a waiter that was just cancelled disturbs nobody."""
+async def test_inspections_in_quick_succession_wake_a_waiter_once() -> None:
+    """The first status that is new enough is returned; a cancelled waiter does not disturb the others."""
     cache = PodCache()
     waiting = asyncio.create_task(cache.newer_than(UID, BEGINNING))
     cancelled = asyncio.create_task(cache.newer_than(UID, BEGINNING))

@@ -1,4 +1,4 @@
-"""Mirrors in the API settle on one per static pod, and users hear when they cannot."""
+"""Mirror pods: exactly one per static pod, and events when one cannot be created."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,14 +24,14 @@ NAMES = ("a", "b", "c")
 
 
 class Nodes:
-    """One node, registered."""
+    """The nodes of the cluster: one, registered."""
 
     def node(self, name: str) -> Node:
         return node(name)
 
 
 class Events:
-    """Collects what users are told."""
+    """Records the events that users see."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, str, str]] = []
@@ -57,7 +57,7 @@ def keeper_for(client: Client, events: Events | None = None) -> MirrorReconciler
 
 
 async def pass_once(api: MemoryApi, keeper: MirrorReconciler, wanted: Sequence[Pod]) -> None:
-    """One round of the node: read the API, sync each static pod, clean up orphans."""
+    """One sync of the node: lists the pods, reconciles each static pod, deletes orphaned mirrors."""
     manager = PodManager()
     manager.set_pods((*wanted, *(await api.list(PODS)).items))
     for each in manager.pods():
@@ -85,7 +85,7 @@ actions = st.lists(
 
 
 async def act(api: MemoryApi, static: dict[str, Pod], action: tuple[str, str, int]) -> None:
-    """What people do to manifests and mirrors."""
+    """Applies one change to a manifest or a mirror."""
     what, name, number = action
     exists = any(document["metadata"]["name"] == name for document in api.documents(schema.PODS))
     match what:
@@ -104,7 +104,7 @@ async def act(api: MemoryApi, static: dict[str, Pod], action: tuple[str, str, in
 @settings(max_examples=60, deadline=None)
 @given(actions)
 async def test_mirrors_settle_on_one_per_static_pod(story: list[tuple[str, str, int]]) -> None:
-    """Whatever happened, two quiet rounds later there is exactly one mirror with the right hash for each."""
+    """After any changes and two more syncs, each static pod has one mirror with the right hash."""
     api, static = MemoryApi(ManualClock()), dict[str, Pod]()
     for action in story:
         await act(api, static, action)
@@ -115,7 +115,7 @@ async def test_mirrors_settle_on_one_per_static_pod(story: list[tuple[str, str, 
 
 @pytest.mark.parametrize("fault", CALL_FAULTS)
 async def test_mirrors_settle_after_any_single_fault(fault: Fault) -> None:
-    """One failed, late or lost answer anywhere costs at most another round."""
+    """One failed, late or lost response costs at most another sync."""
     wanted = (static_pod("a", content_hash="new"), static_pod("b"))
     at = 0
     while True:
@@ -133,7 +133,7 @@ async def test_mirrors_settle_after_any_single_fault(fault: Fault) -> None:
 
 
 async def test_create_succeeds_when_the_same_mirror_exists() -> None:
-    """After a lost answer the mirror is there already, with our hash."""
+    """The response was lost: the mirror exists already, with our hash."""
     api = MemoryApi(VirtualClock())
     client = MirrorClient(client=api, node_name="node-1", nodes=Nodes())
     await client.create_mirror_pod(static_pod())
@@ -145,7 +145,7 @@ async def test_create_succeeds_when_the_same_mirror_exists() -> None:
     ("existing", "error"), [(mirror_pod(content_hash="other"), AlreadyExists), (pod("web-node-1"), MirrorNameTaken)]
 )
 async def test_create_fails_when_another_pod_exists(existing: Pod, error: type[ApiError]) -> None:
-    """The name belongs to something else."""
+    """Either a mirror with another hash or a pod that is no mirror."""
     api = MemoryApi(VirtualClock())
     await api.create(PODS, existing, namespace="default")
     with pytest.raises(error):
@@ -160,16 +160,16 @@ async def test_create_fails_when_another_pod_exists(existing: Pod, error: type[A
         pytest.param(lambda: Refusing(AlreadyExists("late watch")), False, id="vanished meanwhile"),
     ],
 )
-async def test_user_is_told_when_the_mirror_is_refused(server: Callable[[], MemoryApi], told: bool) -> None:
-    """A final refusal becomes an event on the static pod; what is tried again does not."""
+async def test_refused_mirror_emits_an_event(server: Callable[[], MemoryApi], told: bool) -> None:
+    """Only a permanent error emits an event on the static pod; errors that are retried do not."""
     events = Events()
     await keeper_for(server(), events).reconcile_mirror_pod(static_pod(), None)
     message = "The API server does not take the mirror of this static pod: no secrets in mirrors"
     assert events.seen == ([("web-node-1", "Warning", FAILED_MIRROR_POD, message)] if told else [])
 
 
-async def test_user_is_told_when_the_name_is_taken() -> None:
-    """A pod of the API that is no mirror keeps its name, and the static pod says so."""
+async def test_name_conflict_emits_an_event() -> None:
+    """The other pod keeps its name; the event on the static pod names it."""
     api, events = MemoryApi(VirtualClock()), Events()
     await api.create(PODS, pod("web-node-1"), namespace="default")
     await keeper_for(api, events).reconcile_mirror_pod(static_pod(), None)
@@ -179,7 +179,7 @@ async def test_user_is_told_when_the_name_is_taken() -> None:
 
 
 async def test_orphan_with_an_unusable_name_is_skipped() -> None:
-    """It is logged, and the next one is deleted."""
+    """The name is logged, and the next orphan is deleted."""
     api = MemoryApi(VirtualClock())
     await api.create(PODS, mirror_pod("a"), namespace="default")
     await keeper_for(api).delete_orphaned_mirrors(("no-full-name", "a_default"), lambda _: False)

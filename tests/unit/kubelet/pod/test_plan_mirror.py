@@ -1,4 +1,4 @@
-"""What has to happen to a mirror, and what it looks like."""
+"""Planning the mirror of a static pod, and its contents."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +20,8 @@ static_pods = st.builds(
 
 
 @given(static_pods)
-def test_mirror_of_a_pod_needs_nothing_done(static: Pod) -> None:
-    """What we create is what we accept."""
+def test_mirror_we_create_needs_no_change(static: Pod) -> None:
+    """A mirror that we create is accepted as it is."""
     mirror = mirror_of(static, "node-1", "node-uid")
     assert is_mirror_pod(mirror)
     assert is_mirror_pod_of(mirror, static)
@@ -31,7 +31,7 @@ def test_mirror_of_a_pod_needs_nothing_done(static: Pod) -> None:
 
 @given(static_pods, pods)
 def test_mirror_is_replaced_exactly_when_it_shows_something_else(static: Pod, mirror: Pod) -> None:
-    """Another name, another hash or no mark at all."""
+    """It differs in name or hash, lacks the mirror annotation, or is being deleted."""
     same_name = mirror.metadata.name == static.metadata.name
     found = mirror.metadata.annotations.get(CONFIG_MIRROR)
     fits = same_name and found is not None and found == static.metadata.annotations.get(CONFIG_HASH, "")
@@ -42,7 +42,7 @@ def test_mirror_is_replaced_exactly_when_it_shows_something_else(static: Pod, mi
 
 @given(annotations, st.none() | pods)
 def test_pod_from_the_api_never_gets_a_mirror(notes: dict[str, str], mirror: Pod | None) -> None:
-    """Nor one whose source nobody knows."""
+    """Nor does a pod of unknown source."""
     unknown = {key: value for key, value in notes.items() if key != CONFIG_SOURCE}
     assert plan_mirror(pod(annotations=unknown), mirror) is MirrorPlan.LEAVE
     assert plan_mirror(pod(annotations={**notes, CONFIG_SOURCE: "api"}), mirror) is MirrorPlan.LEAVE

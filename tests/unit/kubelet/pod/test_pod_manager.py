@@ -1,4 +1,4 @@
-"""The pod manager under any order of events, and its collaborators."""
+"""The pod manager under any order of updates, and its collaborators."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ NAMES = ("a", "b")
 
 
 class Registry:
-    """Remembers which pods are registered."""
+    """Records which pods are registered."""
 
     def __init__(self) -> None:
         self.registered: set[str] = set()
@@ -28,7 +28,7 @@ class Registry:
 
 
 class Mirrors:
-    """Remembers the calls."""
+    """Records the calls to the mirror client."""
 
     def __init__(self) -> None:
         self.calls: list[object] = []
@@ -42,7 +42,7 @@ class Mirrors:
 
 
 def any_pod() -> st.SearchStrategy[Pod]:
-    """A static, mirror or API pod with one of few names and UIDs, so that they collide."""
+    """A static, mirror or API pod with one of a few names and UIDs, so that they collide."""
 
     def build(kind: str, name: str, number: int, phase: str) -> Pod:
         status = PodStatus(phase=phase)
@@ -65,7 +65,7 @@ steps = st.lists(st.tuples(st.sampled_from(("put", "delete")), any_pod()), max_s
 
 
 def orderly(wanted: Sequence[tuple[str, Pod]]) -> tuple[list[tuple[str, Pod]], dict[tuple[bool, str], Pod]]:
-    """The same wishes as the sources say them: a name changes hands by delete, then add. And what is left at last."""
+    """Orders updates as sources do, replacing a name by delete, then add; also returns the final pods."""
     said: list[tuple[str, Pod]] = []
     held: dict[tuple[bool, str], Pod] = {}
     for verb, each in wanted:
@@ -90,7 +90,7 @@ def feed(manager: PodManager, said: Sequence[tuple[str, Pod]]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(steps)
 def test_manager_ends_where_the_last_inputs_say(wanted: list[tuple[str, Pod]]) -> None:
-    """The history leaves no trace: a manager that was only ever given the final pods answers the same."""
+    """A manager that was only given the final pods answers the same."""
     said, held = orderly(wanted)
     manager, fresh = PodManager(), PodManager()
     feed(manager, said)
@@ -108,7 +108,7 @@ def test_manager_ends_where_the_last_inputs_say(wanted: list[tuple[str, Pod]]) -
 @settings(max_examples=100, deadline=None)
 @given(steps)
 def test_orphans_are_the_mirrors_without_a_pod_of_their_name(wanted: list[tuple[str, Pod]]) -> None:
-    """The names kept one by one are those a full comparison would find, even when removes come late."""
+    """The names tracked incrementally equal those of a full comparison, even when removals come late."""
     manager = PodManager()
     feed(manager, wanted)
     probes = {pod_full_name(each): each for each in map(pod, NAMES)}
@@ -134,7 +134,6 @@ def test_registered_are_the_regular_pods_that_may_run(wanted: list[tuple[str, Po
 
 
 async def test_mirror_calls_go_to_the_mirror_client_when_given() -> None:
-    """The manager offers the mirror client's calls."""
     mirrors = Mirrors()
     manager = PodManager(mirror=mirrors)
     await manager.create_mirror_pod(static_pod())
@@ -143,14 +142,14 @@ async def test_mirror_calls_go_to_the_mirror_client_when_given() -> None:
 
 
 async def test_mirror_calls_do_nothing_without_a_mirror_client() -> None:
-    """On a node without an API server they succeed."""
+    """Without an API server they succeed and change nothing."""
     manager = PodManager()
     await manager.create_mirror_pod(static_pod())
     assert await manager.delete_mirror_pod("web_default", None) is False
 
 
-def test_manager_gives_back_the_object_it_was_asked_about() -> None:
-    """A pair holds the pod as passed, not the stored copy of it."""
+def test_manager_returns_the_pod_it_was_given() -> None:
+    """The pair contains the pod as passed, not the stored copy."""
     stored, asked = static_pod(), replace(static_pod(), status=PodStatus(phase="Running"))
     manager = PodManager()
     manager.add_pod(stored)

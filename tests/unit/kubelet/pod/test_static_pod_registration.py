@@ -1,4 +1,4 @@
-"""Static pods are shown as soon as the node is known."""
+"""Mirrors of static pods are created as soon as the node is registered."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 
 
 class Nodes:
-    """A node that is not known at first."""
+    """A node that is unknown at first."""
 
     def __init__(self) -> None:
         self.known = asyncio.Event()
@@ -28,7 +28,7 @@ class Nodes:
 
 
 async def test_mirrors_are_made_when_the_node_is_known() -> None:
-    """Of every static pod that has none, and of no other pod."""
+    """Only static pods get a mirror."""
     api, nodes, pods = MemoryApi(VirtualClock()), Nodes(), PodManager()
     for one in (static_pod("one"), static_pod("two", content_hash="hash-2"), pod("plain")):
         pods.add_pod(one)
@@ -48,5 +48,5 @@ async def test_mirrors_are_made_when_the_node_is_known() -> None:
     [("6.1.0-13-amd64", (6, 1)), ("5.15", (5, 15)), ("6.18.44-fc", (6, 18)), ("", (0, 0)), ("strange", (0, 0))],
 )
 def test_kernel_version_is_its_first_two_numbers(release: str, version: tuple[int, int]) -> None:
-    """What is no release counts as the oldest kernel."""
+    """An unknown format counts as the oldest kernel."""
     assert kernel_version(release) == version

@@ -1,4 +1,4 @@
-"""One task per pod: the newest work wins, ends interrupt, failures come back, nobody holds up anybody."""
+"""One task per pod: the newest work wins, termination interrupts, failures retry, and pods do not block each other."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def version(number: int) -> dict[str, Any]:
 
 
 async def test_newest_work_wins_when_a_sync_is_under_way(lab: WorkerLab) -> None:
-    """What came in between is never synced."""
+    """Updates between two syncs are skipped."""
     async with lab.running():
         release = lab.syncs.hold("sync", UID)
         lab.update(api_pod(**version(1)))
@@ -45,7 +45,7 @@ async def test_newest_work_wins_when_a_sync_is_under_way(lab: WorkerLab) -> None
 
 
 async def test_sync_is_interrupted_when_the_pod_is_to_end(lab: WorkerLab) -> None:
-    """A pod that waits for something is stopped at once all the same."""
+    """A pod whose sync is blocked is stopped at once."""
     async with lab.running():
         lab.syncs.hold("sync", UID)
         lab.update(api_pod())
@@ -57,7 +57,7 @@ async def test_sync_is_interrupted_when_the_pod_is_to_end(lab: WorkerLab) -> Non
 
 
 async def test_stopping_is_interrupted_when_the_grace_shrinks(lab: WorkerLab) -> None:
-    """A second, shorter kill takes effect at once; a longer one changes nothing."""
+    """A second, shorter grace period takes effect at once; a longer one is ignored."""
     async with lab.running():
         lab.syncs.hold("terminating", UID)
         lab.update(api_pod())
@@ -74,7 +74,7 @@ async def test_stopping_is_interrupted_when_the_grace_shrinks(lab: WorkerLab) ->
 
 
 async def test_interrupts_in_a_row_are_one(lab: WorkerLab) -> None:
-    """Ever shorter kills, before the sync under way has noticed the first."""
+    """Several shorter kills arrive before the sync has noticed the first one."""
     async with lab.running():
         lab.syncs.hold("sync", UID)
         lab.syncs.hold("terminating", UID)
@@ -88,8 +88,8 @@ async def test_interrupts_in_a_row_are_one(lab: WorkerLab) -> None:
         assert lab.syncs.calls[-1] == ("terminating", UID, 5)
 
 
-async def test_next_look_is_newer_than_the_last_sync(lab: WorkerLab) -> None:
-    """What was seen before or during a sync is no ground for the next."""
+async def test_next_sync_uses_a_newer_pod_status_than_the_last(lab: WorkerLab) -> None:
+    """A status that was read before or during a sync is not used for the next one."""
     async with lab.running():
         lab.update(api_pod())
         await lab.quiet()
@@ -112,7 +112,7 @@ async def test_next_look_is_newer_than_the_last_sync(lab: WorkerLab) -> None:
     ],
 )
 async def test_failed_sync_is_tried_again(lab: WorkerLab, error: Exception, least: float, most: float) -> None:
-    """After upstream's delays, or when it is known to be worth while; the trail says what went wrong."""
+    """The delay is upstream's or that of the error; the trail records the cause."""
     async with lab.running():
         lab.desired[UID] = api_pod(**version(2))
         lab.syncs.failing["sync", UID] = error
@@ -126,7 +126,7 @@ async def test_failed_sync_is_tried_again(lab: WorkerLab, error: Exception, leas
 
 
 async def test_pod_is_synced_again_after_a_minute_or_so(lab: WorkerLab) -> None:
-    """As its source shows it then."""
+    """It uses the pod as its source shows it then."""
     async with lab.running():
         lab.desired[UID] = api_pod(**version(2))
         lab.update(api_pod(**version(1)))
@@ -136,8 +136,8 @@ async def test_pod_is_synced_again_after_a_minute_or_so(lab: WorkerLab) -> None:
         assert lab.syncs.calls == [("sync", UID, "1"), ("sync", UID, "2")]
 
 
-async def test_orphan_goes_on_with_what_it_had_when_it_is_due(lab: WorkerLab) -> None:
-    """A pod without a source is stopped until that succeeds."""
+async def test_orphan_is_stopped_until_that_succeeds(lab: WorkerLab) -> None:
+    """The pod has no source any more; its worker retries with the last known pod."""
     async with lab.running():
         lab.update(api_pod())
         await lab.quiet()
@@ -150,8 +150,8 @@ async def test_orphan_goes_on_with_what_it_had_when_it_is_due(lab: WorkerLab) ->
         assert (lab.stopped, lab.ended) == ([UID], [UID])
 
 
-async def test_pod_that_cannot_be_looked_at_is_reported(lab: WorkerLab) -> None:
-    """The event is upstream's, and no sync runs on what is not known."""
+async def test_pod_status_that_cannot_be_read_emits_an_event(lab: WorkerLab) -> None:
+    """The event is upstream's, and no sync runs without a status."""
     lab.runtime[UID] = RuntimeFailure("runtime says no")
     async with lab.running():
         lab.update(api_pod())
@@ -160,8 +160,8 @@ async def test_pod_that_cannot_be_looked_at_is_reported(lab: WorkerLab) -> None:
         assert lab.syncs.calls == []
 
 
-async def test_pod_is_looked_at_again_soon_when_the_runtime_is_soon_back(lab: WorkerLab) -> None:
-    """It is not worth waiting ten seconds for."""
+async def test_pod_is_inspected_again_soon_when_the_runtime_is_back_soon(lab: WorkerLab) -> None:
+    """The retry takes about one second, not ten."""
     lab.desired[UID] = api_pod()
     lab.runtime[UID] = RuntimeFailure("nobody answers", retry_at=EPOCH)
     async with lab.running():
@@ -174,7 +174,7 @@ async def test_pod_is_looked_at_again_soon_when_the_runtime_is_soon_back(lab: Wo
 
 
 async def test_pod_that_ended_by_itself_is_stopped_and_cleared_up_at_once(lab: WorkerLab) -> None:
-    """SyncPod's word is enough."""
+    """SyncPod reports a terminal phase, and no further event is needed."""
     lab.syncs.ended.add(UID)
     async with lab.running():
         lab.update(api_pod())
@@ -185,7 +185,7 @@ async def test_pod_that_ended_by_itself_is_stopped_and_cleared_up_at_once(lab: W
 
 
 async def test_cancelling_the_pool_leaves_pods_alone(lab: WorkerLab) -> None:
-    """An agent that goes down stops nothing, and one that comes back goes on."""
+    """A kubelet that stops leaves its pods running, and syncs them after a restart."""
     async with lab.running():
         lab.update(api_pod())
         await lab.quiet()
@@ -196,8 +196,8 @@ async def test_cancelling_the_pool_leaves_pods_alone(lab: WorkerLab) -> None:
     assert lab.syncs.calls[1:] == [("sync", UID, "2")]
 
 
-async def test_static_pod_that_waits_says_for_whom(lab: WorkerLab) -> None:
-    """Who asks why gets the answer."""
+async def test_static_pod_that_waits_names_the_pod_it_waits_for(lab: WorkerLab) -> None:
+    """The trail shows the static pod that must end first."""
     async with lab.running():
         lab.update(file_pod("one"))
         lab.update(file_pod("two"))
@@ -210,7 +210,7 @@ async def test_static_pod_that_waits_says_for_whom(lab: WorkerLab) -> None:
 
 
 async def test_pod_is_forgotten_and_started_anew_when_its_uid_is_used_again(lab: WorkerLab) -> None:
-    """After the first has ended, the second is a new pod."""
+    """The second pod starts after the first has ended."""
     async with lab.running():
         lab.desired[UID] = api_pod()
         lab.update(api_pod(), SyncPodType.CREATE)
@@ -226,7 +226,7 @@ async def test_pod_is_forgotten_and_started_anew_when_its_uid_is_used_again(lab:
 
 
 async def test_worker_goes_on_when_its_own_code_crashed(lab: WorkerLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even a bug outside any sync ends no worker for good."""
+    """A bug outside a sync does not end the worker."""
     real, crashes = lab.machine.complete, ["once"]
 
     def crashing(*args: Any, **rest: Any) -> WorkerDecision:
@@ -249,7 +249,7 @@ async def test_worker_goes_on_when_its_own_code_crashed(lab: WorkerLab, monkeypa
 async def test_kill_waits_as_long_as_the_grace_allows(
     lab: WorkerLab, grace: int, override: int | None, limit: float
 ) -> None:
-    """One and a half times the grace, ten seconds at least; then people are told, and the worker goes on."""
+    """It waits one and a half times the grace period, at least ten seconds; then an event is emitted."""
     known, kill = api_pod(grace=grace), KillPodOptions(evict=True, grace_seconds=override)
     assert kill_timeout_seconds(known, kill) == limit
     async with lab.running():
@@ -262,7 +262,7 @@ async def test_kill_waits_as_long_as_the_grace_allows(
 
 
 async def test_kill_returns_when_the_pod_has_stopped(lab: WorkerLab) -> None:
-    """Not later: what is cleared up afterwards is not waited for. A pod that has stopped is not waited for at all."""
+    """It does not wait for the cleanup, nor for a pod that has already stopped."""
     async with lab.running():
         lab.syncs.hold("terminated", UID)
         lab.update(api_pod())
@@ -281,7 +281,7 @@ QUERIES: dict[str, Callable[[PodWorkerQueries], bool]] = {
     "content should be removed": lambda ask: ask.should_pod_content_be_removed(UID),
     "should be finished": lambda ask: ask.should_be_finished(UID),
 }
-# Unknown before and after the desired pods were named, then sync, terminating, the same once seen by the worker,
+# Unknown before and after the first sync of known pods, then sync, terminating, the same once the worker has begun it,
 # terminated, finished.
 ANSWERS = {
     "known terminated": [False, False, False, False, False, True, True],
@@ -296,7 +296,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_queries_answer_by_the_state(query: str) -> None:
-    """The table of what other parts may do."""
+    """Each query in each state of the worker."""
     machine = PodStateMachine()
     ask, answers = QUERIES[query], []
 
@@ -322,14 +322,14 @@ def test_queries_answer_by_the_state(query: str) -> None:
 
 
 def test_evicted_content_goes_before_the_pod_has_stopped() -> None:
-    """Its room is what the node is short of."""
+    """Its space is what the node is short of."""
     machine = PodStateMachine()
     machine.update(UpdatePodOptions(SyncPodType.KILL, api_pod(), kill=KillPodOptions(evict=True)), 1)
     assert PodWorkerQueries(machine).should_pod_content_be_removed(UID)
 
 
 def test_mirror_outlives_the_static_pod_that_is_being_stopped() -> None:
-    """And no longer."""
+    """It is released when termination is complete."""
     machine = PodStateMachine()
     ask = PodWorkerQueries(machine)
     name = "web-node-1_default"
@@ -345,13 +345,13 @@ def test_mirror_outlives_the_static_pod_that_is_being_stopped() -> None:
 
 
 def test_work_without_a_pod_is_a_mistake() -> None:
-    """Nobody could tell whom it is about."""
+    """It could not be assigned to a pod."""
     with pytest.raises(ValueError, match="work needs a pod"):
         PodStateMachine().update(UpdatePodOptions(SyncPodType.KILL), 1)
 
 
 def test_containers_of_a_waiting_static_pod_are_stopped_when_the_runtime_has_some() -> None:
-    """Containers of an earlier run are not left behind because the pod itself never had its turn."""
+    """Containers of an earlier run are stopped although the pod itself was never started."""
     machine = PodStateMachine()
     machine.update(UpdatePodOptions(SyncPodType.CREATE, file_pod("one")), 1)
     machine.begin(PodUid("one"), 1)
@@ -364,8 +364,8 @@ def test_containers_of_a_waiting_static_pod_are_stopped_when_the_runtime_has_som
     assert (job.state, job.grace_seconds, job.work.pod) == (PodWorkerState.TERMINATING, 1, file_pod("two"))
 
 
-def test_forgotten_pod_is_nobodys_business() -> None:
-    """What comes in late for it changes nothing."""
+def test_late_results_of_a_forgotten_pod_are_ignored() -> None:
+    """They change nothing and start nothing."""
     machine = PodStateMachine()
     machine.update(UpdatePodOptions(SyncPodType.CREATE, api_pod()), 1)
     job = machine.begin(UID, 1)
@@ -378,7 +378,7 @@ def test_forgotten_pod_is_nobodys_business() -> None:
 
 
 def test_pod_that_ended_by_itself_keeps_the_grace_it_was_given_meanwhile() -> None:
-    """It was told to end while the sync that found it had ended was under way."""
+    """It was deleted while the sync that found it terminal was running."""
     machine = PodStateMachine()
     machine.update(UpdatePodOptions(SyncPodType.CREATE, api_pod()), 1)
     job = machine.begin(UID, 1)
@@ -390,7 +390,7 @@ def test_pod_that_ended_by_itself_keeps_the_grace_it_was_given_meanwhile() -> No
 
 
 async def test_pod_that_could_not_be_seen_is_stopped_before_it_is_cleared_up(lab: WorkerLab) -> None:
-    """That nothing runs must be known, not guessed."""
+    """That no container runs must be known, not assumed."""
     lab.see(UID, RuntimeFailure("no answer"))
     async with lab.running():
         lab.update(api_pod(phase="Failed"))

@@ -1,4 +1,4 @@
-"""Whatever happens to pods, their lives only go forward, and static pods of one name take turns."""
+"""Model test: pod worker states never go backwards, and static pods of one name run one at a time."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ UIDS = st.sampled_from(["s1", "s2", "s3", "a1"])
 
 
 class Lives(RuleBasedStateMachine):
-    """Drives the machine as a pool would, with workers that run whenever the test pleases."""
+    """Drives the state machine like the worker pool, with workers that run in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Lives(RuleBasedStateMachine):
         for uid in decision.stopped, decision.ended:
             assert uid is None or self.machine.records.get(uid) is None or self.machine.records[uid].is_terminated
         for uid in set(self.states) - set(self.machine.records):
-            # Forgotten: whoever comes next under this UID is another one.
+            # Forgotten: the next pod with this UID is a new one.
             del self.states[uid]
             self.graces.pop(uid, None)
 
@@ -80,7 +80,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def time_passes(self) -> None:
-        """Every worker does all it has to do, and everything goes well."""
+        """All workers run until idle, without failures."""
         while self.jobs or self.woken:
             self.everyone_woken_runs()
             for job in tuple(self.jobs.values()):
@@ -132,7 +132,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def whoever_has_work_is_awake(self) -> None:
-        """Nobody is forgotten: pending work is taken up by a running or woken worker, or waits for its turn."""
+        """Pending work has a running or woken worker, or waits for a static pod of the same name."""
         for uid, record in self.machine.records.items():
             if record.pending is not None and uid not in self.jobs and uid not in self.woken:
                 assert uid.startswith("s")

@@ -1,4 +1,4 @@
-"""The steps of each sync: their order, what each failure says, and that nothing after it happens."""
+"""The steps of each sync: their order, their errors, and that an error ends the sync."""
 
 from datetime import timedelta
 from typing import Any
@@ -37,7 +37,7 @@ def step_failure(action: SyncAction = SyncAction.START_CONTAINER, **rest: Any) -
 
 
 async def test_pod_is_set_up_in_upstreams_order(world: World) -> None:
-    """Status first, containers last; only probes come earlier than upstream's."""
+    """The status comes first, containers last; only probes start earlier than upstream."""
     await world.syncs.sync_pod(api_pod(), in_runtime(UID))
     setup = ["probe", "status", "register", "mirror", "directories", "mount", "secrets", "containers"]
     assert world.steps == setup
@@ -46,7 +46,7 @@ async def test_pod_is_set_up_in_upstreams_order(world: World) -> None:
 
 
 async def test_ended_pod_is_only_reported(world: World) -> None:
-    """Nothing is set up for it."""
+    """No volumes, directories or containers are set up."""
     world.status = PodStatus(phase="Succeeded")
     synced = await world.syncs.sync_pod(api_pod(), in_runtime(UID))
     assert (synced.is_terminal, world.steps) == (True, ["probe", "status"])
@@ -61,7 +61,7 @@ async def test_ended_pod_is_only_reported(world: World) -> None:
     ],
 )
 async def test_failed_step_is_an_event_and_ends_the_sync(step: str, error: str, event: str, last: str) -> None:
-    """With upstream's reason and text; what comes later is not begun."""
+    """Reason and text are upstream's; later steps do not run."""
     world = World()
     world.errors[step] = OSError(error)
     with pytest.raises(SyncFailed) as raised:
@@ -73,7 +73,7 @@ async def test_failed_step_is_an_event_and_ends_the_sync(step: str, error: str, 
 
 
 async def test_host_network_needs_no_network(world: World) -> None:
-    """It is there already."""
+    """Its network is that of the node."""
     world.errors["network"] = OSError("no CNI")
     known = api_pod()
     await world.syncs.sync_pod(replace(known, spec=replace(known.spec, host_network=True)), in_runtime(UID))
@@ -81,7 +81,7 @@ async def test_host_network_needs_no_network(world: World) -> None:
 
 
 async def test_missing_pull_secrets_only_warn(world: World) -> None:
-    """The image may be public after all."""
+    """The image may be public."""
     world.missing = ["a", "b"]
     await world.syncs.sync_pod(api_pod(), in_runtime(UID))
     assert world.events.told == [
@@ -93,8 +93,8 @@ async def test_missing_pull_secrets_only_warn(world: World) -> None:
     assert world.steps[-1] == "containers"
 
 
-async def test_container_failures_are_told_even_if_the_runtime_cannot_be_asked_any_more(world: World) -> None:
-    """Not that it cannot be asked."""
+async def test_container_failures_are_raised_even_if_the_runtime_fails_afterwards(world: World) -> None:
+    """The error of the later inspection is not raised instead."""
     world.results["containers"] = (step_failure(),)
     world.errors["inspect"] = RuntimeFailure("nobody answers")
     with pytest.raises(SyncFailed, match="it broke"):
@@ -103,7 +103,7 @@ async def test_container_failures_are_told_even_if_the_runtime_cannot_be_asked_a
 
 
 async def test_container_failures_are_kept_as_reasons_and_raised(world: World) -> None:
-    """The worker comes back when the runtime says it is worth while."""
+    """The worker retries at the time that the runtime gave."""
     failure = step_failure(retry_at=world.clock.now() + timedelta(seconds=40))
     world.results["containers"] = (failure,)
     with pytest.raises(SyncFailed, match="it broke") as raised:
@@ -113,7 +113,7 @@ async def test_container_failures_are_kept_as_reasons_and_raised(world: World) -
 
 
 async def test_container_failures_are_shown_at_once(world: World) -> None:
-    """The status is made anew by a look of its own, for the next sync may be minutes away."""
+    """The pod is inspected and its status set again, as the next sync may be minutes away."""
     world.results["containers"] = (step_failure(),)
     world.left = in_runtime(UID, is_running=False)
     with pytest.raises(SyncFailed):
@@ -124,7 +124,7 @@ async def test_container_failures_are_shown_at_once(world: World) -> None:
 
 @pytest.mark.parametrize("phase", ["Running", "Succeeded"])
 async def test_older_containers_are_removed_once_they_were_reported(world: World, phase: str) -> None:
-    """Whether the pod goes on or has come to its end: what the status was made of is what may go."""
+    """Both for running and for ended pods: only containers that the status was made from are pruned."""
     world.status = PodStatus(phase=phase)
     seen = in_runtime(UID)
     await world.syncs.sync_pod(api_pod(), seen)
@@ -133,8 +133,8 @@ async def test_older_containers_are_removed_once_they_were_reported(world: World
     assert world.pruned == [seen, seen]
 
 
-async def test_pod_with_a_deadline_is_looked_at_when_it_is_over(world: World) -> None:
-    """Not up to a minute later."""
+async def test_pod_with_a_deadline_is_synced_when_it_expires(world: World) -> None:
+    """The next sync is due in 15 s, not in up to a minute."""
     world.status = PodStatus(phase="Running", start_time=format_time(EPOCH))
     known = api_pod()
     known = replace(known, spec=replace(known.spec, active_deadline_seconds=20))
@@ -143,7 +143,7 @@ async def test_pod_with_a_deadline_is_looked_at_when_it_is_over(world: World) ->
 
 
 async def test_pod_is_stopped_and_reported_while_its_exit_can_be_seen(world: World) -> None:
-    """The killer's word on the status comes first; the last status has the addresses the pod had."""
+    """The eviction status is set first; the last status keeps the pod's addresses."""
     world.left = in_runtime(UID, is_running=False)
 
     def evicted(status: PodStatus) -> PodStatus:
@@ -159,7 +159,7 @@ async def test_pod_is_stopped_and_reported_while_its_exit_can_be_seen(world: Wor
 
 
 async def test_pod_that_does_not_stop_is_an_event_and_tried_again(world: World) -> None:
-    """Probes of readiness go on meanwhile."""
+    """Readiness probes continue meanwhile."""
     world.results["kill"] = (step_failure(SyncAction.KILL_CONTAINER),)
     with pytest.raises(SyncFailed):
         await world.syncs.sync_terminating_pod(api_pod(), in_runtime(UID), 7, None)
@@ -173,14 +173,14 @@ async def test_pod_that_does_not_stop_is_an_event_and_tried_again(world: World) 
 
 
 async def test_container_found_running_after_the_kill_is_a_failure(world: World) -> None:
-    """The runtime said otherwise; it is asked again."""
+    """The runtime had reported the kill as successful."""
     world.left = in_runtime(UID)
     with pytest.raises(SyncFailed, match=r"detected running containers.*\[container-uid\]"):
         await world.syncs.sync_terminating_pod(api_pod(), in_runtime(UID), 7, None)
 
 
 async def test_pod_of_the_runtime_alone_is_killed_and_not_reported(world: World) -> None:
-    """There is nobody to report to."""
+    """No API object exists that could hold its status."""
     await world.syncs.sync_terminating_runtime_pod(in_runtime(UID))
     assert world.steps == ["kill in 1"]
     world.results["kill"] = (step_failure(SyncAction.KILL_SANDBOX),)
@@ -190,13 +190,13 @@ async def test_pod_of_the_runtime_alone_is_killed_and_not_reported(world: World)
 
 
 async def test_stopped_pod_is_cleaned_up_in_upstreams_order(world: World) -> None:
-    """The API may forget it last of all."""
+    """The final status, after which the API may remove the pod, comes last."""
     await world.syncs.sync_terminated_pod(api_pod(), in_runtime(UID, is_running=False))
     assert world.steps == ["status", "unmount", "unregister", "final status"]
 
 
 def test_addresses_survive_the_sandbox() -> None:
-    """Whether the runtime forgot the address, or the whole sandbox."""
+    """They survive even if the runtime forgets the whole sandbox."""
     before = in_runtime(UID)
     gone = RuntimePod(uid=UID, namespace="default", name="web")
     kept = with_addresses_of(gone, before).sandboxes
@@ -205,14 +205,14 @@ def test_addresses_survive_the_sandbox() -> None:
 
 
 async def test_pod_of_which_nothing_is_left_is_reported_with_its_addresses(world: World) -> None:
-    """Whoever removed it was faster than the last look."""
+    """It was removed before the last inspection."""
     await world.syncs.sync_terminating_pod(api_pod(), in_runtime(UID), 7, None)
     assert world.statuses[-1].message == "terminal=True 10.0.0.1"
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_deadline_is_never_in_the_past(limit: int, passed: int) -> None:
-    """It is what is left of the time, or now."""
+    """It is the time left, at least zero."""
     known = api_pod()
     known = replace(known, spec=replace(known.spec, active_deadline_seconds=limit))
     status = PodStatus(start_time=format_time(EPOCH))

@@ -1,4 +1,4 @@
-"""A fresh node for each test."""
+"""A new world with a prober manager for each test."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A gRPC call as bytes in and bytes out."""
+"""A gRPC call over HTTP/2, as bytes in and bytes out."""
 
 from contextlib import suppress
 from enum import IntEnum
@@ -18,7 +18,7 @@ PRIORITY = 0x20
 
 
 class FrameType(IntEnum):
-    """The frames that a health check meets."""
+    """The frame types of a health check."""
 
     DATA = 0
     HEADERS = 1
@@ -35,7 +35,7 @@ def frame(type: FrameType, flags: int, stream: int, payload: bytes = b"") -> byt
 
 
 def encode(fields: list[tuple[str, str]]) -> bytes:
-    """A header block that uses no dynamic table, so that blocks may be sent in any order."""
+    """A header block without the dynamic table, so that blocks can be sent in any order."""
     return hpack.Encoder().encode([hpack.NeverIndexedHeaderTuple(*field) for field in fields])
 
 
@@ -52,7 +52,7 @@ def call() -> UnaryCall:
 
 
 def test_call_opens_with_settings_headers_and_message() -> None:
-    """One stream, on which the message is complete."""
+    """There is one stream, and its message is complete."""
     opening = call().opening
     preface, rest = opening[:24], opening[24:]
     assert preface == b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -74,7 +74,7 @@ def test_call_opens_with_settings_headers_and_message() -> None:
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, len(HELLO + HEADERS + DATA + TRAILERS)), max_size=6))
 def test_answer_is_the_same_however_its_bytes_arrive(cuts: list[int]) -> None:
-    """In one piece, in many, in the middle of a frame."""
+    """In one piece, in many, and in the middle of a frame."""
     whole = HELLO + HEADERS + DATA + TRAILERS
     places = sorted({0, *cuts, len(whole)})
     made = call()
@@ -125,14 +125,14 @@ def test_answer_is_the_same_however_its_bytes_arrive(cuts: list[int]) -> None:
     ],
 )
 def test_answer_is_read_in_every_form(frames: list[bytes]) -> None:
-    """Padding, priorities, continuations, frames that do not concern us."""
+    """Padding, priorities, continuations, and frames that are ignored."""
     made = call()
     made.receive(HELLO + b"".join(frames))
     assert made.response == SERVING
 
 
 def test_ping_is_answered() -> None:
-    """A server may measure us before it answers; it sees its own eight bytes."""
+    """A server may measure the round trip; the reply repeats its eight bytes."""
     made = call()
     made.receive(HELLO)
     assert made.receive(frame(FrameType.PING, 0, 0, b"12345678")) == frame(FrameType.PING, ACK, 0, b"12345678")
@@ -140,7 +140,7 @@ def test_ping_is_answered() -> None:
 
 
 def test_error_answer_without_message_is_read() -> None:
-    """Trailers only, the text percent-encoded."""
+    """A response of trailers only, with a percent-encoded text."""
     made = call()
     fields = [(":status", "200"), ("grpc-status", "5"), ("grpc-message", "unknown%20service")]
     made.receive(HELLO + frame(FrameType.HEADERS, END_HEADERS | END_STREAM, 1, encode(fields)))
@@ -161,8 +161,8 @@ def test_error_answer_without_message_is_read() -> None:
     ],
     ids=["http/1", "reset", "goaway", "no grpc", "no headers", "padding", "dynamic table", "too much"],
 )
-def test_broken_call_says_how(data: bytes, words: str) -> None:
-    """What is no answer is told in one sentence."""
+def test_broken_call_is_an_error_with_its_cause(data: bytes, words: str) -> None:
+    """Covers resets, wrong status codes, broken frames and oversized responses."""
     with pytest.raises(GrpcCallError, match=words):
         call().receive(data)
 
@@ -170,7 +170,7 @@ def test_broken_call_says_how(data: bytes, words: str) -> None:
 @settings(max_examples=150)
 @given(st.lists(st.sampled_from([HELLO, HEADERS, DATA, TRAILERS, b"\0"]) | st.binary(max_size=30), max_size=8))
 def test_any_bytes_lead_to_an_answer_or_an_error(parts: list[bytes]) -> None:
-    """Nothing a server sends is a crash."""
+    """No bytes from a server cause any other exception."""
     made = call()
     with suppress(GrpcCallError):
         for part in parts:

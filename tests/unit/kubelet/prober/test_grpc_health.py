@@ -1,4 +1,4 @@
-"""What a health check sends and what its answer means."""
+"""gRPC health checks: the request and how the response is judged."""
 
 import pytest
 from hypothesis import given
@@ -49,7 +49,7 @@ def test_answer_is_judged_in_upstream_words(answer: UnaryResponse, state: ProbeS
 
 
 def test_unreached_server_is_a_failure_in_upstream_words() -> None:
-    """Whatever was in the way."""
+    """The error is that of a connection timeout."""
     assert connect_timeout("[::1]:80", 1).output == (
         'timeout: failed to connect service "[::1]:80" within 1s: context deadline exceeded'
     )
@@ -57,7 +57,7 @@ def test_unreached_server_is_a_failure_in_upstream_words() -> None:
 
 @given(st.text(max_size=300), st.integers(0, 2**31 - 1))
 def test_messages_have_one_field_with_a_length_or_a_number(service: str, status: int) -> None:
-    """A name is tagged, counted and written; a number of any size is read."""
+    """The service name is length-prefixed; a status of any size is decoded."""
     message = request_message(service)
     assert len(request_message("x" * 300)) == 1 + 2 + 300
     assert message.endswith(service.encode())

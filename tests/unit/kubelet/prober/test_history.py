@@ -1,4 +1,4 @@
-"""What probes found the last times: bounded, by pod, gone with the probe."""
+"""The last outcomes of each probe: bounded, and removed with the probe."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ LETTERS = {ProbeOutcome.SUCCESS: "s", ProbeOutcome.FAILURE: "f", ProbeOutcome.UN
 
 @given(st.lists(st.sampled_from(ProbeOutcome), min_size=1, max_size=2 * HISTORY_LENGTH))
 def test_last_findings_are_remembered_in_order(found: list[ProbeOutcome]) -> None:
-    """The newest last, a letter each."""
+    """One letter per outcome, the newest last."""
     history = ProbeHistory()
     for seconds, verdict in enumerate(found):
         history.note(UID, "main", ProbeType.LIVENESS, verdict, float(seconds))

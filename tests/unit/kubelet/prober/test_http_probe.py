@@ -1,4 +1,4 @@
-"""What HTTP answers mean to a probe."""
+"""How HTTP responses of probes are judged, and which redirects are followed."""
 
 import pytest
 from hypothesis import given
@@ -11,8 +11,8 @@ ASKED = "http://10.0.0.1:80/start"
 
 
 @given(st.integers(100, 599), st.binary(max_size=20))
-def test_answer_is_judged_by_its_hundred(status: int, body: bytes) -> None:
-    """The body is in no failure: events are read by many."""
+def test_response_is_judged_by_its_status_class(status: int, body: bytes) -> None:
+    """A failure never contains the body, since many users can read events."""
     finding = probe_result(HttpProbeResponse(status, None, body))
     expected = {2: ProbeState.SUCCESS, 3: ProbeState.WARNING}.get(status // 100, ProbeState.FAILURE)
     assert finding.state == expected
@@ -40,7 +40,7 @@ def test_redirect_is_followed_within_the_host_only(status: int, location: str | 
 
 
 @pytest.mark.parametrize("location", ["ftp://10.0.0.1/x", "http://[::1/x"], ids=["scheme", "no address"])
-def test_redirect_to_nowhere_is_no_answer(location: str) -> None:
-    """As Go's client has it."""
+def test_invalid_redirect_is_an_error(location: str) -> None:
+    """Go's HTTP client does the same."""
     with pytest.raises(HttpProbeError):
         redirect_target(ASKED, ASKED, HttpProbeResponse(302, location, b""))

@@ -1,4 +1,4 @@
-"""What is counted of probes, and for how long it is kept."""
+"""Probe metrics, and how long they are kept."""
 
 import asyncio
 
@@ -15,8 +15,8 @@ def page(world: World) -> str:
     return generate_latest(registry).decode()
 
 
-async def test_probes_are_counted_by_what_they_found_until_they_are_run_no_more(world: World) -> None:
-    """One that could not be carried out does not count; how long it took is kept of those that went well."""
+async def test_probes_are_counted_by_result_until_they_are_removed(world: World) -> None:
+    """A probe that could not run is not counted; durations are those of successful probes."""
     of = pod("web", uid="u", containers=[probed_container(liveness=probe(period_seconds=10))])
     world.run_containers(of)
     world.takes_seconds = lambda _: 2

@@ -1,4 +1,4 @@
-"""One run of a probe, and what users hear of it."""
+"""One run of a probe and the events it emits."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ STATUS = PodStatus(pod_ip="10.0.0.1")
 
 
 class World:
-    """A runtime that runs commands, a server that answers, and who hears events: the outer doors."""
+    """Fakes of the command runner, the HTTP server and the event recorder."""
 
     def __init__(self) -> None:
         self.outcomes: list[CommandResult | Exception] = []
@@ -55,7 +55,7 @@ class World:
         return _taken(self.answers)
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
     def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
         self.events.append((event_type, reason, message, involved.field_path))
@@ -83,7 +83,7 @@ def command(*words: str, **fields: Any) -> Probe:
 
 
 async def test_command_gets_literal_variables_and_the_runtime_its_own_id(world: World) -> None:
-    """A value from elsewhere counts as empty, an unknown name stays."""
+    """A variable with a valueFrom source is empty; an unknown name stays unexpanded."""
     world.outcomes = [CommandResult(0, b"")]
     env = (EnvVar(name="A", value="a"), EnvVar(name="S", value_from=EnvVarSource()))
     assert await world.probe(command("$(A)", "$(S)", "$$(A)", "$(B)"), env=env) == ProbeOutcome.SUCCESS
@@ -100,17 +100,17 @@ async def test_command_gets_literal_variables_and_the_runtime_its_own_id(world: 
     ],
     ids=["exit 1", "timeout", "silent"],
 )
-async def test_failed_command_is_told_in_upstream_words(
+async def test_failed_command_emits_upstreams_event(
     world: World, outcome: CommandResult | Exception, words: str
 ) -> None:
-    """As the kubelet's event, on the container."""
+    """The event is on the container."""
     world.outcomes = [outcome]
     assert await world.probe(command("check", "it"), ProbeType.READINESS) == ProbeOutcome.FAILURE
     assert world.events == [("Warning", "Unhealthy", f"Readiness probe failed: {words}", "spec.containers{c}")]
 
 
-async def test_probe_that_cannot_be_run_is_tried_three_times_and_counts_for_nothing(world: World) -> None:
-    """One event, however often it was tried."""
+async def test_probe_that_cannot_run_is_tried_three_times_and_has_no_result(world: World) -> None:
+    """One event is emitted for all attempts."""
     world.outcomes = [RuntimeFailure("no such container")] * 3
     assert await world.probe(command("x"), ProbeType.STARTUP) is None
     assert len(world.commands) == 3
@@ -119,7 +119,7 @@ async def test_probe_that_cannot_be_run_is_tried_three_times_and_counts_for_noth
 
 
 async def test_second_try_counts(world: World) -> None:
-    """An error that goes away leaves no trace."""
+    """The first error emits no event."""
     world.outcomes = [RuntimeFailure("busy"), CommandResult(0, b"")]
     assert await world.probe(command("x")) == ProbeOutcome.SUCCESS
     assert world.events == []
@@ -134,14 +134,14 @@ async def test_second_try_counts(world: World) -> None:
     ],
     ids=["nothing", "named port", "port 0"],
 )
-async def test_probe_that_makes_no_sense_is_an_error(world: World, probe: Probe, words: str) -> None:
-    """Validation lets none of these through; a static pod of an older agent might."""
+async def test_invalid_probe_is_an_error(world: World, probe: Probe, words: str) -> None:
+    """Validation rejects all of these; a static pod of an older version might still have them."""
     assert await world.probe(probe) is None
     assert world.events[0][2] == f"Liveness probe errored and resulted in unknown state: {words}"
 
 
 async def test_exec_is_an_error_when_the_runtime_runs_no_commands(world: World) -> None:
-    """And not a failure of the container."""
+    """It is not a failure of the container."""
     world.prober = Prober(commands=None, http=world, recorder=world)
     assert await world.probe(command("x")) is None
     assert "cannot run commands" in world.events[0][2]
@@ -195,7 +195,7 @@ async def test_http_probe_asks_the_pod_by_named_port_with_its_headers(world: Wor
 async def test_http_answers_become_verdicts_and_events(
     world: World, answers: list[HttpProbeResponse | Exception], verdict: ProbeOutcome | None, event: str
 ) -> None:
-    """In upstream's words."""
+    """The texts are upstream's."""
     world.answers = list(answers)
     assert await world.probe(Probe(http_get=HTTPGetAction(path="/", port=80))) == verdict
     assert [told[2] for told in world.events] == [event]
@@ -203,7 +203,7 @@ async def test_http_answers_become_verdicts_and_events(
 
 
 async def test_own_host_header_does_not_follow_to_an_address_the_server_names(world: World) -> None:
-    """It does follow a relative redirect."""
+    """It is kept on a relative one."""
     world.answers = [
         HttpProbeResponse(302, "/a", b""),
         HttpProbeResponse(302, "http://10.0.0.1:81/b", b""),
@@ -219,7 +219,7 @@ async def test_own_host_header_does_not_follow_to_an_address_the_server_names(wo
 
 
 async def test_secret_header_does_not_follow_out_of_tls(world: World) -> None:
-    """The server names a plain address: whoever listens on the way would hear it."""
+    """The target is plain HTTP, where others could read the header."""
     world.answers = [
         HttpProbeResponse(302, "https://10.0.0.1:443/a", b""),
         HttpProbeResponse(302, "http://10.0.0.1:80/b", b""),
@@ -232,7 +232,7 @@ async def test_secret_header_does_not_follow_out_of_tls(world: World) -> None:
 
 
 async def test_cancelling_a_probe_ends_it(world: World) -> None:
-    """A pod that goes away takes its probes along, without an event."""
+    """Deleting a pod cancels its probes without an event."""
     world.takes_seconds = 10_000
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(5):

@@ -1,4 +1,4 @@
-"""Who is probed when, on virtual time."""
+"""Which probes run when, on virtual time."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ ALL = pod(
 
 
 async def test_probes_run_on_the_grid_of_their_period(world: World) -> None:
-    """First after a random part of the period, because the agent has just started; then each period."""
+    """The first run is after a random part of the period, since the kubelet has just started; then once per period."""
     of = pod(containers=[probed_container(liveness=probe(period_seconds=10))])
     world.run_containers(of)
     world.takes_seconds = lambda _: 3
@@ -32,7 +32,7 @@ async def test_probes_run_on_the_grid_of_their_period(world: World) -> None:
 
 
 async def test_probe_starts_at_once_when_the_agent_is_older_than_the_period(world: World) -> None:
-    """Only a restart spreads probes."""
+    """Only a restart of the kubelet spreads probes."""
     of = pod(containers=[probed_container(liveness=probe(period_seconds=10))])
     world.run_containers(of)
     async with world.running():
@@ -43,7 +43,7 @@ async def test_probe_starts_at_once_when_the_agent_is_older_than_the_period(worl
 
 
 async def test_missed_ticks_are_left_out_but_one(world: World) -> None:
-    """A probe slower than its period is run again at once, then on the grid."""
+    """A probe slower than its period runs again at once, then on schedule."""
     of = pod(containers=[probed_container(liveness=probe(period_seconds=10))])
     world.run_containers(of)
     slow = iter([25.0])
@@ -56,7 +56,7 @@ async def test_missed_ticks_are_left_out_but_one(world: World) -> None:
 
 
 async def test_hung_probe_delays_no_other(world: World) -> None:
-    """Each probe is a task of its own, even within one container."""
+    """Each probe has its own task, even within one container."""
     of = pod(
         containers=[probed_container("a", liveness=probe(), readiness=probe()), probed_container("b", liveness=probe())]
     )
@@ -70,7 +70,7 @@ async def test_hung_probe_delays_no_other(world: World) -> None:
 
 
 async def test_pods_are_probed_by_kind_and_stopped_by_kind(world: World) -> None:
-    """Plain containers have no worker; the end of a pod stops liveness and startup of regular ones; removal stops all."""
+    """Terminating a pod stops liveness and startup probes of regular containers; removing it stops all."""
     world.run_containers(ALL)
     async with world.running():
         world.manager.add_pod(ALL)
@@ -100,7 +100,6 @@ async def test_pod_without_probes_costs_nothing(world: World) -> None:
 
 
 async def test_other_pods_are_forgotten(world: World) -> None:
-    """Those to keep are kept."""
     first, second = (pod(name, containers=[probed_container(liveness=probe())]) for name in ("first", "second"))
     async with world.running():
         world.manager.add_pod(first)
@@ -122,7 +121,7 @@ async def test_pod_added_before_the_manager_runs_is_probed_then(world: World) ->
 
 
 async def test_worker_ends_by_itself_when_its_pod_has_ended(world: World) -> None:
-    """And takes its result along."""
+    """Its result is removed."""
     of = pod(containers=[probed_container(liveness=probe())])
     world.run_containers(of)
     async with world.running():
@@ -135,8 +134,8 @@ async def test_worker_ends_by_itself_when_its_pod_has_ended(world: World) -> Non
         assert world.manager.passed(LIVENESS) == {}
 
 
-async def test_failed_liveness_is_told_once_and_held_until_a_new_container(world: World) -> None:
-    """Three failures, one word, then silence; a new container begins anew."""
+async def test_failed_liveness_is_reported_once_until_a_new_container(world: World) -> None:
+    """After three failures the probe pauses; a new container starts again with success."""
     of = pod(containers=[probed_container(liveness=probe(period_seconds=1))])
     world.run_containers(of)
     world.found = lambda _: FAILURE
@@ -153,7 +152,7 @@ async def test_failed_liveness_is_told_once_and_held_until_a_new_container(world
 
 
 async def test_readiness_is_probed_at_once_when_the_status_needs_it(world: World) -> None:
-    """Whoever makes a status does not wait for the next tick, and the period counts from then."""
+    """The period counts from this probe."""
     of = pod(containers=[probed_container(readiness=probe(period_seconds=10))])
     world.run_containers(of)
     async with world.running():
@@ -170,7 +169,7 @@ async def test_readiness_is_probed_at_once_when_the_status_needs_it(world: World
 
 
 async def test_ready_container_stays_ready_when_the_agent_restarts(world: World) -> None:
-    """What the API showed of this very container counts until its probe fails often enough."""
+    """The API's status of the same container counts until its probe fails often enough."""
     of = pod(containers=[probed_container(readiness=probe(period_seconds=2), startup=probe())])
     world.run_containers(of)
     runtime = world.statuses[of.metadata.uid]
@@ -188,7 +187,7 @@ async def test_ready_container_stays_ready_when_the_agent_restarts(world: World)
 
 
 async def test_new_container_is_not_ready_whatever_the_api_showed_of_the_old(world: World) -> None:
-    """A restart of the container while the agent was away makes it a new one."""
+    """A container that was restarted while the kubelet was down is a new one."""
     of = pod(containers=[probed_container(readiness=probe())])
     world.run_containers(of)
     shown = world.statuses[of.metadata.uid]
@@ -205,7 +204,7 @@ async def test_new_container_is_not_ready_whatever_the_api_showed_of_the_old(wor
 
 
 async def test_crash_of_a_probe_costs_one_round(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """A bug in a prober is logged, and the worker goes on."""
+    """A bug in a prober is logged, and the worker continues."""
     of = pod(containers=[probed_container(liveness=probe(period_seconds=1))])
     world.run_containers(of)
     crashes = iter([True])
@@ -224,7 +223,7 @@ async def test_crash_of_a_probe_costs_one_round(world: World, caplog: pytest.Log
 
 
 async def test_ended_container_is_not_ready_although_its_probe_succeeded(world: World) -> None:
-    """The runtime's word counts before the last result."""
+    """The runtime's state takes precedence over the last result."""
     of = pod(containers=[probed_container(readiness=probe(period_seconds=2))])
     world.run_containers(of)
     async with world.running():

@@ -1,4 +1,4 @@
-"""Started and ready, for any statuses and any verdicts."""
+"""Started and ready, for any statuses and any probe results."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +29,7 @@ class Verdicts(PodProbeResults):
 @settings(max_examples=100)
 @given(KNOWN, st.sets(st.sampled_from(NAMES)))
 def test_ready_container_runs_has_started_and_passed(known: Known, running: set[str]) -> None:
-    """Nothing is ready that does not run, has not started or failed its probe; whoever waits for a probe is urgent."""
+    """A ready container runs, has started and passed its probe; a started one without a result is urgent."""
     verdicts = Verdicts(known)
     statuses = tuple(
         ContainerStatus(

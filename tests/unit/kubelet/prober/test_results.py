@@ -1,4 +1,4 @@
-"""Results: told when they change."""
+"""The results manager: reports each change of a result."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +11,8 @@ UID = PodUid("uid")
 
 
 @given(st.lists(st.sampled_from(ProbeOutcome)))
-def test_results_tell_of_changes_but_not_of_repeats(verdicts: list[ProbeOutcome]) -> None:
-    """Whoever listens hears each verdict that differs from the one before."""
+def test_results_report_changes_but_not_repeats(verdicts: list[ProbeOutcome]) -> None:
+    """Subscribers get each result that differs from the one before."""
     told: list[ProbeResult] = []
     results = ResultsManager(ProbeType.STARTUP, told.append)
     for verdict in verdicts:
@@ -22,7 +22,7 @@ def test_results_tell_of_changes_but_not_of_repeats(verdicts: list[ProbeOutcome]
 
 
 def test_results_are_found_by_either_form_of_the_id_until_removed() -> None:
-    """A status names the runtime before the id, the runtime itself does not."""
+    """A status has the id with the runtime's name, the runtime without it."""
     results = ResultsManager(ProbeType.LIVENESS, lambda _: None)
     results.set("cri://1", ProbeOutcome.FAILURE, UID)
     assert results.get("1") == results.get("cri://1") == ProbeOutcome.FAILURE

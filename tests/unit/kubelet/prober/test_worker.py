@@ -1,4 +1,4 @@
-"""When to probe and what follows: what holds for any status and any sequence of findings."""
+"""Properties of the probe worker, for any status and any sequence of outcomes."""
 
 import dataclasses
 from datetime import timedelta
@@ -73,7 +73,7 @@ def probed(
 def test_results_are_only_ever_those_of_the_present_container(
     kind: ProbeType, looks: list[tuple[PodStatus | None, ProbeOutcome]], policy: str
 ) -> None:
-    """Results never pile up, a container has its first result at once, and nothing is probed on hold."""
+    """At most one result is kept, a new container has its initial result at once, and probes on hold do not run."""
     what, record, results = probed(kind, policy=policy), ProbeRecord(), dict[str, ProbeOutcome]()
     for status, found in looks:
         before = record
@@ -97,7 +97,7 @@ def test_results_are_only_ever_those_of_the_present_container(
 def test_verdict_needs_as_many_equal_findings_as_its_threshold(
     kind: ProbeType, findings: list[ProbeOutcome], failures: int, successes: int
 ) -> None:
-    """A result is set exactly where the last so many findings are equal and none of them was counted before a hold."""
+    """Outcomes from before a hold do not count."""
     what = probed(kind, failure_threshold=failures, success_threshold=successes)
     record = ProbeRecord(container_id="test://1")
     since: list[ProbeOutcome] = []
@@ -116,7 +116,7 @@ def test_verdict_needs_as_many_equal_findings_as_its_threshold(
 
 @pytest.mark.parametrize("kind", ProbeType)
 def test_probe_of_a_container_without_one_is_none(kind: ProbeType) -> None:
-    """Each kind looks at its own field."""
+    """Checked for each kind of probe."""
     assert probe_of(container(), kind) is None
 
 
@@ -131,7 +131,7 @@ def test_probe_of_a_container_without_one_is_none(kind: ProbeType) -> None:
     ],
 )
 def test_shown_success_is_taken_over(kind: ProbeType, ready: bool, started: bool, is_taken_over: bool) -> None:
-    """What the API shows as ready or started is the result to begin with, and the container is no new one."""
+    """A container that the API shows as ready or started begins with that result."""
     running = ContainerState(running=ContainerStateRunning())
     shown = ContainerStatus(name="c", container_id="test://1", state=running, ready=ready, started=started)
     expected = (ProbeRecord(container_id="test://1"), ProbeOutcome.SUCCESS) if is_taken_over else (ProbeRecord(), None)
@@ -143,7 +143,7 @@ def test_shown_success_is_taken_over(kind: ProbeType, ready: bool, started: bool
 
 @given(st.floats(0, 100), st.floats(0, 100), st.integers(1, 20))
 def test_next_tick_stays_on_the_grid(last: float, took: float, period: int) -> None:
-    """It is a whole number of periods after the last, and at most one period away from now."""
+    """It is a whole number of periods after the last, and at most one period from now."""
     tick = next_tick(last, last + took, period)
     periods = (tick - last) / period
     assert periods == pytest.approx(round(periods))
@@ -152,7 +152,7 @@ def test_next_tick_stays_on_the_grid(last: float, took: float, period: int) -> N
 
 @given(st.floats(0, 0.99), st.integers(1, 60), st.floats(0, 120))
 def test_first_delay_is_within_the_period_of_a_young_agent(random: float, period: int, age: float) -> None:
-    """An agent older than a period probes at once."""
+    """A kubelet older than the period probes at once."""
     delay = first_delay_seconds(period, age, random)
     assert 0 <= delay < period
     assert delay == 0 or age < period

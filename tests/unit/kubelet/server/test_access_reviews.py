@@ -1,4 +1,4 @@
-"""Tokens and rights asked of an API server: what is asked, what is remembered, for how long."""
+"""TokenReviews and SubjectAccessReviews: what is sent, what is cached, and for how long."""
 
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ JANE = KubeletUser("jane", ("editors",), "uid-1", {"scopes": ("a", "b")})
 
 
 class ReviewServer:
-    """An API server that only knows reviews: one token, one right. Creator."""
+    """An API server that answers reviews for one token and one permission. Implements Creator."""
 
     def __init__(self) -> None:
         self.reviews: list[Any] = []
@@ -50,8 +50,8 @@ def made() -> tuple[ApiServerAccessReviewer, ReviewServer, ManualClock]:
     return ApiServerAccessReviewer(api=cast("Client", server), node_name="node-1", clock=clock), server, clock
 
 
-async def test_token_is_asked_about_once_in_a_while() -> None:
-    """A known one for two minutes, an unknown one for a few seconds."""
+async def test_token_reviews_are_cached() -> None:
+    """A valid token for two minutes, an invalid one for a few seconds."""
     reviews, server, clock = made()
     for _ in range(3):
         assert await reviews.user_of_token("good") == JANE
@@ -66,8 +66,8 @@ async def test_token_is_asked_about_once_in_a_while() -> None:
     assert len(server.reviews) == 4
 
 
-async def test_right_is_asked_about_once_in_a_while() -> None:
-    """One that is given for five minutes, one that is not for half a minute; a denial counts more than anything."""
+async def test_access_reviews_are_cached() -> None:
+    """Allowed for five minutes, not allowed for half a minute; denied overrides allowed."""
     reviews, server, clock = made()
     for _ in range(3):
         assert await reviews.is_allowed(JANE, "get", "pods")
@@ -83,8 +83,8 @@ async def test_right_is_asked_about_once_in_a_while() -> None:
     assert len(server.reviews) == 5
 
 
-async def test_right_is_asked_about_with_all_that_is_known() -> None:
-    """The node by its name, the user with groups, UID and extras; another user's answer is another one."""
+async def test_access_review_contains_node_and_user() -> None:
+    """It has the node's name and the user's groups, UID and extras; users that differ are reviewed separately."""
     reviews, server, _ = made()
     await reviews.is_allowed(JANE, "create", "proxy")
     await reviews.is_allowed(KubeletUser("jane"), "create", "proxy")
@@ -95,8 +95,8 @@ async def test_right_is_asked_about_with_all_that_is_known() -> None:
     assert other.groups == ()
 
 
-async def test_server_that_does_not_answer_is_asked_again() -> None:
-    """Nothing is remembered of a failure."""
+async def test_failed_review_is_repeated() -> None:
+    """Failures are not cached."""
     reviews, server, _ = made()
     server.is_down = True
     with pytest.raises(ReviewFailed, match="starting"):
@@ -107,8 +107,8 @@ async def test_server_that_does_not_answer_is_asked_again() -> None:
     assert await reviews.user_of_token("good") == JANE
 
 
-async def test_token_of_no_sensible_length_is_nobodys() -> None:
-    """Without asking."""
+async def test_overlong_token_is_rejected() -> None:
+    """It is not sent to the API server."""
     reviews, server, _ = made()
     assert await reviews.user_of_token("x" * 100_000) is None
     assert server.reviews == []

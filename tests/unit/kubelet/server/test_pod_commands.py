@@ -1,4 +1,4 @@
-"""Exec, attach and port-forward before anybody is connected: what is found, what is refused, what is told."""
+"""Exec, attach and port-forward requests before a connection: lookup, rejections and errors."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ def commands(rig: NodeRig) -> PodCommands:
 
 
 async def test_exec_by_the_uid_of_a_mirror_finds_its_static_pod(tmp_path: Path) -> None:
-    """The API server knows no other."""
+    """The API server only knows the UID of the mirror."""
     rig = NodeRig(tmp_path)
     rig.add_pod(static_pod("web", containers=[container("main")]))
     rig.pods.add_pod(mirror_pod("web"))
@@ -36,7 +36,7 @@ async def test_exec_by_the_uid_of_a_mirror_finds_its_static_pod(tmp_path: Path) 
 
 
 async def test_nothing_is_done_where_nothing_runs(tmp_path: Path) -> None:
-    """Unknown pods, other UIDs, containers that have ended, a runtime that does not answer."""
+    """Unknown pods, other UIDs, exited containers, and a runtime that does not answer."""
     rig = NodeRig(tmp_path)
     given = rig.add_pod()
     doing = commands(rig)
@@ -63,7 +63,7 @@ async def test_nothing_is_done_where_nothing_runs(tmp_path: Path) -> None:
 
 
 async def test_runtime_without_streams_is_said_to_have_none(tmp_path: Path) -> None:
-    """501, for everything that needs them."""
+    """It applies to exec, attach, port-forward and run."""
     rig = NodeRig(tmp_path)
     rig.add_pod()
     unable = PodCommands(pods=rig.pods, cache=rig.cache, streams=None, commands=None)
@@ -79,8 +79,8 @@ async def test_runtime_without_streams_is_said_to_have_none(tmp_path: Path) -> N
         await unable.run(WEB, [("cmd", "true")])
 
 
-async def test_attach_to_what_cannot_be_attached_to_tells_why(tmp_path: Path) -> None:
-    """As the Status of the session; and the terminal is the container's, whatever the caller says."""
+async def test_failed_attach_reports_the_cause(tmp_path: Path) -> None:
+    """The cause is the Status of the session; the tty setting is the container's, not the caller's."""
     rig = NodeRig(tmp_path)
     rig.add_pod(pod("web", containers=[container("main", tty=True)]))
     session = commands(rig).attach(WEB, OUTPUT)
@@ -89,8 +89,8 @@ async def test_attach_to_what_cannot_be_attached_to_tells_why(tmp_path: Path) ->
     assert status["message"] == "Internal error occurred: error attaching to container: the container does not run"
 
 
-async def test_forward_to_a_pod_that_is_gone_meanwhile_tells_why(tmp_path: Path) -> None:
-    """Each connection cache for itself."""
+async def test_forward_to_a_removed_pod_reports_the_cause(tmp_path: Path) -> None:
+    """The pod is checked for each connection."""
     rig = NodeRig(tmp_path)
     rig.add_pod()
     session = commands(rig).forward(WEB, [("port", "80")], is_web_socket=True)
@@ -101,14 +101,14 @@ async def test_forward_to_a_pod_that_is_gone_meanwhile_tells_why(tmp_path: Path)
 
 
 class NoSink:
-    """A caller who hears nothing."""
+    """A sink that must not be written to."""
 
     async def write(self, data: bytes) -> None:
         raise AssertionError(data)
 
 
 async def test_upgrades_are_agreed_on_before_anything_begins(tmp_path: Path) -> None:
-    """Exec, attach and port-forward, each with its own kind of session; without an upgrade they are refused."""
+    """Exec, attach and port-forward have their own kinds of session; requests without an upgrade are rejected."""
     rig = NodeRig(tmp_path)
     rig.add_pod()
     front = rig.front(FixedJudge(("create", "proxy")))
@@ -126,10 +126,10 @@ async def test_upgrades_are_agreed_on_before_anything_begins(tmp_path: Path) -> 
         assert refused.code == 400
 
 
-async def test_failure_of_our_own_is_told_in_the_log_and_not_to_the_client(
+async def test_internal_error_is_logged_and_not_sent_to_the_client(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And the next request is answered."""
+    """The client gets a plain 500 without the traceback."""
     rig = NodeRig(tmp_path)
     front = rig.front(FixedJudge(("get", "proxy")), checks={"broken": lambda: 1 // 0 * ""})
     answer = await front.answer(asked("GET", "/healthz"))

@@ -1,4 +1,4 @@
-"""What is decided about requests: paths, targets, health, which log, who calls, what is remembered."""
+"""Request handling of the kubelet server: routes, authorization, health, logs, certificates and caches."""
 
 from datetime import UTC, datetime
 
@@ -48,7 +48,7 @@ DOING = {KubeletEndpoint.EXEC, KubeletEndpoint.ATTACH, KubeletEndpoint.PORT_FORW
     ],
 )
 def test_paths_lead_to_pages(method: str, path: str, expected: KubeletRoute) -> None:
-    """With what they name."""
+    """The route contains the names in the path."""
     assert route(method, path) == expected
 
 
@@ -78,7 +78,7 @@ def test_paths_lead_to_pages(method: str, path: str, expected: KubeletRoute) -> 
     ],
 )
 def test_other_paths_lead_nowhere(method: str, path: str, code: int) -> None:
-    """Unknown ones, and known ones by methods they do not have."""
+    """Unknown paths give 404, wrong methods 405."""
     with pytest.raises(HttpError) as refused:
         route(method, path)
     assert refused.value.reply.code == code
@@ -89,7 +89,7 @@ _SEGMENTS = st.sampled_from(["exec", "attach", "run", "portForward", "pods", "..
 
 @given(st.sampled_from(["GET", "POST", "PUT", "HEAD"]), st.lists(_SEGMENTS, max_size=6))
 def test_whatever_does_something_needs_the_right_to_create(method: str, segments: list[str]) -> None:
-    """No path reaches a page that runs commands past the rule, however it is written."""
+    """No spelling of a path reaches a page that runs commands without the create verb."""
     path = "/" + "/".join(segments)
     needed = attributes_of(method, path)
     assert needed.subresources
@@ -101,15 +101,15 @@ def test_whatever_does_something_needs_the_right_to_create(method: str, segments
 
 
 def test_target_is_a_path_with_a_query() -> None:
-    """Other forms, and queries with too much in them, are refused."""
+    """Other forms, and queries that are too large, are rejected."""
     assert read_target("/a%2Fb?x=1&y&x=%20") == ("/a%2Fb", (("x", "1"), ("y", ""), ("x", " ")))
     for bad in ("https://node/pods", "pods", "*", "/pods?" + "a=1&" * 5000):
         with pytest.raises(HttpError):
             read_target(bad)
 
 
-def test_health_shows_each_check_if_asked() -> None:
-    """All, one alone, without some, and unknown ones."""
+def test_health_page_shows_each_check_when_verbose() -> None:
+    """All checks, a single one, excluded ones, and unknown ones."""
     checks = {"ping": lambda: "", "loop": lambda: "stuck"}
     verbose = "[+]ping ok\n[+]loop excluded: ok\nhealthz check passed\n"
     assert health_page("", [("verbose", ""), ("exclude", "loop")], checks).body.decode() == verbose
@@ -155,8 +155,8 @@ FORMER = ContainerState(terminated=ended("t://1"))
         (PodStatus(), False, 'container "c" in pod "p" is not available'),
     ],
 )
-def test_log_is_that_of_the_container_people_mean(status: PodStatus, previous: bool, expected: str) -> None:
-    """The one that runs or has ended, its predecessor, or a sentence that says why there is none."""
+def test_log_container_is_the_one_of_the_status(status: PodStatus, previous: bool, expected: str) -> None:
+    """The current container, its predecessor, or an error that explains why there is none."""
     try:
         found = logged_container("p", status, "c", previous=previous)
     except LogUnavailable as error:
@@ -165,7 +165,6 @@ def test_log_is_that_of_the_container_people_mean(status: PodStatus, previous: b
 
 
 def test_log_of_init_and_ephemeral_containers_is_found() -> None:
-    """All kinds of containers have logs."""
     one = ContainerStatus(name="c", state=RUNNING, container_id="t://1")
     for status in (PodStatus(init_container_statuses=(one,)), PodStatus(ephemeral_container_statuses=(one,))):
         assert logged_container("p", status, "c", previous=False) == "t://1"
@@ -179,7 +178,7 @@ _VALUES = st.one_of(
 
 @given(st.lists(st.tuples(_NAMES, _VALUES), max_size=5))
 def test_any_options_of_logs_are_read_or_refused(query: list[tuple[str, str]]) -> None:
-    """Never anything else, and what is read makes sense."""
+    """Any query gives valid options, or status 400 or 422."""
     try:
         found = log_options(query, NOW).query
     except HttpError as refusal:
@@ -192,13 +191,13 @@ def test_any_options_of_logs_are_read_or_refused(query: list[tuple[str, str]]) -
     assert codes <= {400, 422}
 
 
-def test_since_longer_than_there_are_times_is_everything() -> None:
-    """A number of seconds that no clock can go back."""
+def test_huge_since_seconds_means_all_logs() -> None:
+    """The duration exceeds the range of dates."""
     assert log_options([("sinceSeconds", str(2**62))], NOW).query.since is None
 
 
 def certificate(**subject: str) -> bytes:
-    """A certificate of somebody."""
+    """A self-signed certificate with the given subject."""
     names = {"name": NameOID.COMMON_NAME, "group": NameOID.ORGANIZATION_NAME}
     key = ec.generate_private_key(ec.SECP256R1())
     whose = x509.Name([x509.NameAttribute(names[kind], value) for kind, value in subject.items()])
@@ -207,8 +206,8 @@ def certificate(**subject: str) -> bytes:
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
 
 
-def test_certificate_says_who_calls() -> None:
-    """Its common name is the user, its organization a group; what has no name is nobody."""
+def test_certificate_gives_user_and_groups() -> None:
+    """The common name is the user, organizations are groups; without a common name there is no user."""
     assert user_of_certificate(certificate(name="jane", group="editors")) == KubeletUser(
         "jane", ("editors", "system:authenticated")
     )
@@ -219,8 +218,8 @@ def test_certificate_says_who_calls() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=40))
-def test_remembered_answers_are_few_and_true(puts: list[tuple[int, int]]) -> None:
-    """Never more than the limit, never one that is out of date, always the last one given."""
+def test_cached_answers_are_bounded_and_current(puts: list[tuple[int, int]]) -> None:
+    """The cache never exceeds its limit, and returns only the latest value before its expiry."""
     memory: ExpiringCache[int] = ExpiringCache(4)
     last: dict[int, tuple[int, int]] = {}
     for now, (key, seconds) in enumerate(puts):

@@ -1,4 +1,4 @@
-"""The page that explains a pod: who may read it, and what it says."""
+"""The page that explains a pod: authorization and contents."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ PATH = "/pykubelet/why/default/web"
 
 
 async def test_page_explains_a_pod_the_node_knows(tmp_path: Path) -> None:
-    """Its trail and what it waits for; of one that is not known, 404 in words."""
+    """It contains what the pod waits for; an unknown pod gives 404."""
     world = NodeRig(tmp_path)
     world.pods.update_pod(pod())
     front = world.front(FixedJudge(("get", "pods")))
@@ -29,7 +29,7 @@ async def test_page_explains_a_pod_the_node_knows(tmp_path: Path) -> None:
 
 
 def test_page_needs_the_right_to_read_pods_of_the_node() -> None:
-    """Or the general one to everything of the node."""
+    """Either nodes/pods or the general nodes/proxy."""
     assert attributes_of("GET", PATH) == ("get", ("pods", "proxy"))
 
 
@@ -37,7 +37,7 @@ def test_page_needs_the_right_to_read_pods_of_the_node() -> None:
     "path", ["/pykubelet", "/pykubelet/why", "/pykubelet/why/default", f"{PATH}/main", "/pykubelet/why//web"]
 )
 def test_page_needs_namespace_and_pod(path: str) -> None:
-    """Anything else is no page."""
+    """Any other path gives 404."""
     with pytest.raises(HttpError, match="404"):
         route("GET", path)
     assert route("GET", PATH) == (KubeletEndpoint.WHY, "default", "web", "", "", "")

@@ -1,4 +1,4 @@
-"""What is told about usage: the summary, rates, metrics; and what is left out because it is not known."""
+"""Resource usage: the stats summary, CPU rates and metrics; unknown values are left out."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -56,8 +56,8 @@ USAGES = {
 }
 
 
-def test_summary_tells_what_is_known_and_nothing_else() -> None:
-    """Containers that run with what they use; a pod as a whole if all of it is known."""
+def test_summary_contains_only_known_values() -> None:
+    """Running containers with their usage; pod totals only if the usage of all containers is known."""
     page = summary("node-1", MACHINE, [RUNNING], USAGES, lambda _key, _usage: 7)
     assert page["node"]["nodeName"] == "node-1"
     assert page["node"]["memory"]["availableBytes"] == 600
@@ -75,7 +75,7 @@ def test_summary_tells_what_is_known_and_nothing_else() -> None:
 
 
 def test_metrics_have_the_names_that_scrapers_know() -> None:
-    """metrics-server's, with times; and cAdvisor's labels."""
+    """The names and timestamps of metrics-server, and the labels of cAdvisor."""
     page = metric_page([MetricFamilies(resource_families(StatsReading(MACHINE, [RUNNING], USAGES)))]).body.decode()
     at = int(NOW.timestamp() * 1000)
     for line in (
@@ -99,7 +99,7 @@ def test_metrics_have_the_names_that_scrapers_know() -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 100), st.integers(0, 10**12)), min_size=2, max_size=6))
 def test_rate_is_what_was_used_since_the_reading_before(steps: list[tuple[int, int]]) -> None:
-    """Never below nothing; a first reading has none."""
+    """The first reading has no rate."""
     rates, at, used, previous = CpuRates(), NOW, 0, None
     for seconds, more in steps:
         at, used = at + timedelta(seconds=seconds), used + more
@@ -109,7 +109,7 @@ def test_rate_is_what_was_used_since_the_reading_before(steps: list[tuple[int, i
 
 
 def test_rate_of_a_container_that_began_anew_is_nothing() -> None:
-    """Its counter goes back; and readings within a second give the rate of before."""
+    """Its counter goes back; readings within one second repeat the previous rate."""
     rates = CpuRates()
     readings = [(0, 100), (10, 50), (10, 60), (20, 10_000_000_050)]
     found = [
@@ -122,7 +122,7 @@ def test_rate_of_a_container_that_began_anew_is_nothing() -> None:
 
 
 def test_machine_is_read_where_linux_keeps_it(tmp_path: Path) -> None:
-    """Busy time without idling, memory without what can be dropped; and nothing where there is nothing."""
+    """CPU time without idle time, memory without inactive file cache; missing files give no values."""
     (tmp_path / "proc").mkdir()
     ticks = os.sysconf("SC_CLK_TCK")
     (tmp_path / "proc/stat").write_text(f"cpu  {ticks} 0 {ticks} 99999 5 0 {ticks} 0 0 0\ncpu0 1\nbtime 1767323045\n")
@@ -139,8 +139,8 @@ def test_machine_is_read_where_linux_keeps_it(tmp_path: Path) -> None:
     assert (nothing.usage.cpu_nanoseconds, nothing.booted_at, nothing.file_system) == (None, None, None)
 
 
-def test_total_knows_only_what_all_know() -> None:
-    """One that cannot be measured makes the sum unknown."""
+def test_total_is_known_only_if_all_parts_are() -> None:
+    """A field that one container lacks is missing from the sum."""
     whole = total(
         [
             ContainerResourceUsage(at=NOW, cpu_nanoseconds=1, rss_bytes=5),
@@ -151,7 +151,7 @@ def test_total_knows_only_what_all_know() -> None:
 
 
 def test_lists_of_pods() -> None:
-    """Static pods with the node's own status, others as they are; of what runs, what the runtime knows."""
+    """The API's pods have the kubelet's status if they are static; the runtime's list has only running containers."""
     ours = PodStatus(phase="Running")
     listed = desired_pods([static_pod("s"), pod("p")], lambda _uid: ours)
     assert [item.status.phase for item in listed["items"]] == ["Running", "Pending"]

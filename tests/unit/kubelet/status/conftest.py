@@ -1,4 +1,4 @@
-"""A status manager between a pod manager and an API in memory."""
+"""A status manager between a pod manager and an API server in memory."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 
 
 class World:
-    """One node, and what a test may know and change around it."""
+    """One node whose surroundings a test can set and inspect."""
 
     def __init__(self, wrap: Callable[[MemoryApi], Client] = lambda api: api) -> None:
         self.clock = VirtualClock()
@@ -33,7 +33,7 @@ class World:
             client=wrap(self.api), pods=self.pods, safety=self, clock=self.clock, observer=self
         )
 
-    # What the manager asks and tells
+    # Dependencies and observer of the manager
 
     def could_have_running_containers(self, _: PodUid, /) -> bool:
         return self.could_run
@@ -53,20 +53,20 @@ class World:
     def status_refused(self, _: Pod, why: str, /) -> None:
         self.refused.append(why)
 
-    # What a test does
+    # Actions of a test
 
     def add(self, known: Pod | None = None) -> Pod:
-        """Have the API hold a pod, and the pod manager see it."""
+        """Stores a pod in the API and in the pod manager."""
         seen = self.store(known or pod())
         self.pods.update_pod(seen)
         return seen
 
     def store(self, known: Pod) -> Pod:
-        """Have the API hold a pod; the pod manager does not see it."""
+        """Stores a pod in the API only."""
         return from_document(self.api.put(schema.PODS, to_document(known)), Pod)
 
     def watch(self) -> None:
-        """Have the pod manager see everything as the API has it now."""
+        """Copies all pods of the API to the pod manager."""
         for document in self.api.documents(schema.PODS):
             self.pods.update_pod(from_document(document, Pod))
 
@@ -79,7 +79,7 @@ class World:
         return None
 
     def calls(self) -> list[str]:
-        """The verbs of the requests since the last time."""
+        """The verbs of the requests since the last call."""
         verbs, self.api.calls = [call.verb for call in self.api.calls], []
         return verbs
 

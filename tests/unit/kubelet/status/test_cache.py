@@ -1,4 +1,4 @@
-"""The numbered statuses, and which of them are still to be sent."""
+"""The status cache: versions, and which statuses are still unsent."""
 
 from pykubelet.api.generated.core import PodStatus
 from pykubelet.api.pods import PodUid
@@ -16,7 +16,7 @@ def filled(*messages: str) -> StatusCache:
 
 
 def test_status_is_unsent_until_its_own_version_was_sent() -> None:
-    """An older version that arrives does not make the newer one sent."""
+    """An older version that was sent does not mark the newer one as sent."""
     cache = filled("one", "two")
     cache.mark_sent(UID, 1)
     assert UID in cache.unsent
@@ -27,7 +27,7 @@ def test_status_is_unsent_until_its_own_version_was_sent() -> None:
 
 
 def test_wait_counts_from_the_oldest_change_that_was_not_sent() -> None:
-    """What was sent before does not count."""
+    """Changes that were sent do not count."""
     cache = filled("one", "two")
     entry = cache.get(UID)
     assert entry is not None
@@ -37,7 +37,7 @@ def test_wait_counts_from_the_oldest_change_that_was_not_sent() -> None:
 
 
 def test_unknown_pods_and_old_versions_are_left_alone_when_marked() -> None:
-    """Answers may come late: for a pod that was dropped, or a version that was overtaken."""
+    """Responses may be late: for a dropped pod, or for a version that was superseded."""
     cache = filled("one", "two")
     cache.restamp(UID, 1, PodStatus(message="late"))
     entry = cache.get(UID)

@@ -1,4 +1,4 @@
-"""When a pod's readiness must be looked at again, and the conditions that need no looking."""
+"""When readiness must be reconciled, and conditions with a fixed value."""
 
 import pytest
 
@@ -39,6 +39,6 @@ def test_readiness_is_reconciled_when_it_does_not_follow_from_the_rest(known: Po
 
 
 def test_pod_is_scheduled_when_it_is_here() -> None:
-    """There is nothing to find out."""
+    """A pod that reached its node is always scheduled."""
     found = pod_scheduled(pod(), None)
     assert (found.type, found.status, found.observed_generation) == ("PodScheduled", "True", 0)

@@ -1,4 +1,4 @@
-"""The order of container statuses."""
+"""The sort order of container statuses."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,13 +16,13 @@ def statuses(of: list[str]) -> list[ContainerStatus]:
 
 @given(st.lists(st.text(max_size=3)))
 def test_statuses_are_sorted_by_the_bytes_of_their_names(of: list[str]) -> None:
-    """As Go compares strings."""
+    """Go compares strings by bytes, too."""
     assert [status.name for status in sort_by_name(statuses(of))] == sorted(of, key=str.encode)
 
 
 @given(names, names)
 def test_init_statuses_follow_the_spec(spec: list[str], of: list[str]) -> None:
-    """Those the spec names come first, in its order; nothing is lost. Picking from a map drops the others."""
+    """Containers of the spec come first, in its order; none is lost. Picking from a map drops the others."""
     asked = pod(init_containers=tuple(map(container, spec)))
     in_spec = [name for name in spec if name in of]
     ordered = [status.name for status in sort_init_statuses(asked, statuses(of))]

@@ -1,4 +1,4 @@
-"""Whatever happens to requests, the API ends up with the last status, and each pod's statuses arrive in order."""
+"""Status updates under faults: the API ends with the last status, and each pod's statuses arrive in order."""
 
 import asyncio
 import itertools
@@ -26,7 +26,7 @@ SETTLED_SECONDS = 60
 
 
 class Safety:
-    """Nothing runs, nothing is left."""
+    """No containers run and all resources are reclaimed."""
 
     def could_have_running_containers(self, _: PodUid, /) -> bool:
         return False
@@ -55,7 +55,7 @@ class Scenario:
         return seen
 
     async def play(self, script: list[tuple[int, float]]) -> None:
-        """Change the pods named, with pauses, and wait until nothing moves any more."""
+        """Sets the statuses of the script, with pauses, and waits until all are settled."""
         ready = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.manager.run(ready))
@@ -87,7 +87,7 @@ def _is_patch_of(call: Any, name: str) -> bool:
 def test_api_ends_with_the_last_status_whatever_fails(
     faults: list[tuple[Fault, int]], script: list[tuple[int, float]]
 ) -> None:
-    """Any mixture of faults, anywhere."""
+    """Any combination of faults at any requests."""
 
     async def play() -> None:
         scenario = Scenario(faults)
@@ -100,7 +100,7 @@ def test_api_ends_with_the_last_status_whatever_fails(
 
 @pytest.mark.parametrize("fault", CALL_FAULTS)
 async def test_api_ends_with_the_last_status_wherever_one_fault_hits(fault: Fault) -> None:
-    """Each fault at each request of one scenario, until there is none left to hit."""
+    """Each fault at each request of one scenario, until all requests were hit."""
     for at in itertools.count():
         scenario = Scenario([(fault, at)])
         await scenario.play([(0, 0.0), (1, 0.5), (0, 0.0), (0, 2.0), (2, 0.0)])
@@ -112,7 +112,7 @@ async def test_api_ends_with_the_last_status_wherever_one_fault_hits(fault: Faul
 
 @pytest.mark.parametrize("fault", CALL_FAULTS)
 async def test_pod_is_gone_in_the_end_wherever_one_fault_hits_its_deletion(fault: Fault) -> None:
-    """The last status arrives, then the pod goes, and nothing is left of it here."""
+    """The last status arrives, then the pod is deleted from the API."""
     for at in itertools.count():
         scenario = Scenario([(fault, at)])
         known = scenario.known[0]

@@ -1,4 +1,4 @@
-"""The status that is made of everything known: phase, conditions, addresses, deadline; and what holds for every one."""
+"""Generating a pod status: phase, conditions, addresses and deadline."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -46,13 +46,13 @@ phases = st.sampled_from(["", "Pending", "Running", "Succeeded", "Failed"])
 
 
 def known(runtime: RuntimePod = RUNNING, **fields: Any) -> StatusInputs:
-    """What is known of a pod, by default that it runs and nothing was reported."""
+    """The inputs of a status; by default the pod runs and has no reported status."""
     fields.setdefault("reported", PodStatus())
     return StatusInputs(seen=ContainerObservations(runtime=runtime, runtime_name="sim"), **fields)
 
 
 def all_ready(_: Pod, status: PodStatus) -> PodStatus:
-    """Probes that find every container ready."""
+    """Probe results that make every container ready."""
     ready = tuple(with_fields(one, ready=True, started=True) for one in status.container_statuses)
     return with_fields(status, container_statuses=ready)
 
@@ -131,14 +131,14 @@ def test_pod_past_its_deadline_has_failed_unless_it_had_ended_before() -> None:
     assert over.phase == "Succeeded"
 
 
-def test_end_that_the_api_tells_of_comes_with_its_reason() -> None:
+def test_terminal_status_in_the_api_is_kept_with_its_reason() -> None:
     wanted = pod(status=PodStatus(phase="Failed", reason="Evicted", message="node was low on memory"))
     status = generate_status(wanted, known(reported=PodStatus(phase="Running", reason="old")), all_ready)
     assert (status.phase, status.reason, status.message) == ("Failed", "Evicted", "node was low on memory")
 
 
 def test_restarting_sidecar_does_not_make_an_initialized_pod_pending() -> None:
-    """Only a regular container of the present sandbox proves that the pod was initialized in it."""
+    """Only a regular container of the current sandbox proves that the pod was initialized in it."""
     sidecar = container("sidecar", restart_policy="Always")
     wanted = pod(init_containers=(sidecar,), restart_policy="Always")
     again = RuntimeContainer(id="sidecar", name="sidecar", state=RuntimeState.CREATED, sandbox_id="s", created_at=EPOCH)
@@ -170,7 +170,7 @@ def test_resources_of_a_running_container_are_those_it_was_started_with() -> Non
 
 @st.composite
 def runtimes(draw: st.DrawFn) -> RuntimePod:
-    """Anything a runtime might have of a pod with one container."""
+    """Any runtime state of a pod with one container."""
     containers = tuple(
         RuntimeContainer(
             id=str(age),

@@ -1,4 +1,4 @@
-"""What holds for every status: the decisions of the status manager as properties."""
+"""Properties of the status manager's decisions, for any status."""
 
 import itertools
 from datetime import timedelta
@@ -119,7 +119,7 @@ pods = st.builds(
 @few
 @given(pods, statuses)
 def test_normalizing_changes_nothing_when_done_twice(known: Pod, status: PodStatus) -> None:
-    """The normal form is a fixed point, in every detail."""
+    """The normal form is a fixed point in every detail."""
     once = normalize_status(known, status)
     assert normalize_status(known, once) == once
 
@@ -127,7 +127,7 @@ def test_normalizing_changes_nothing_when_done_twice(known: Pod, status: PodStat
 @many
 @given(st.text(max_size=40), st.integers(0, 60))
 def test_cut_message_keeps_whole_characters_when_it_cuts(message: str, budget: int) -> None:
-    """Whole characters as far as they fit, then one U+FFFD per stray byte; cutting again changes nothing."""
+    """Partial characters at the cut become U+FFFD; cutting again changes nothing, and short messages stay."""
     cut = cut_message(message, budget)
     assert cut_message(cut, budget) == cut
     assert message.startswith(cut.rstrip("\ufffd"))
@@ -138,7 +138,7 @@ def test_cut_message_keeps_whole_characters_when_it_cuts(message: str, budget: i
 @few
 @given(statuses, statuses)
 def test_equality_is_reflexive_and_symmetric(left: PodStatus, right: PodStatus) -> None:
-    """Two statuses agree about whether they are equal."""
+    """Every status equals itself, and equality works both ways."""
     assert equal_by_node(left, left)
     assert equal_by_node(left, right) == equal_by_node(right, left)
 
@@ -148,7 +148,7 @@ def test_equality_is_reflexive_and_symmetric(left: PodStatus, right: PodStatus) 
 def test_normal_form_is_equal_to_itself_when_conditions_are_reordered_and_redated(
     known: Pod, status: PodStatus
 ) -> None:
-    """Order and times of conditions do not count."""
+    """Order and times of conditions are ignored."""
     normal = normalize_status(known, status)
     redated = tuple(replace(one, last_transition_time=NOW) for one in reversed(normal.conditions))
     assert equal_by_node(normal, replace(normal, conditions=redated))
@@ -166,7 +166,7 @@ def test_equality_goes_by_value_when_quantities_are_written_otherwise(status: Po
 
 
 def test_equality_compares_the_text_when_it_is_no_quantity() -> None:
-    """What nobody can read is equal only to itself."""
+    """An invalid quantity is equal only to itself."""
 
     def using(amount: str) -> PodStatus:
         return PodStatus(container_statuses=(ContainerStatus(allocated_resources={"cpu": amount}),))
@@ -178,7 +178,7 @@ def test_equality_compares_the_text_when_it_is_no_quantity() -> None:
 @many
 @given(outlines, outlines, st.booleans())
 def test_merge_keeps_every_foreign_condition_of_the_api(old: PodStatus, new: PodStatus, could_run: bool) -> None:
-    """What others own stays as they left it, in their order; what they do not have is not made up."""
+    """Conditions of other owners keep their value and order, and missing ones are not added."""
     merged = merge_status(pod(), old, new, could_run=could_run, now=NOW)
     foreign = [one for one in old.conditions if one.type not in OWNED_CONDITIONS and one.type != "DisruptionTarget"]
     kept = [one for one in merged.conditions if one.type not in OWNED_CONDITIONS and one.type != "DisruptionTarget"]
@@ -189,7 +189,7 @@ def test_merge_keeps_every_foreign_condition_of_the_api(old: PodStatus, new: Pod
 @many
 @given(outlines, outlines, st.booleans())
 def test_merge_leaves_claims_to_their_owner(old: PodStatus, new: PodStatus, could_run: bool) -> None:
-    """Claims are the scheduler's and the claim controller's."""
+    """Resource claims belong to the scheduler and the claim controller."""
     claims = (PodResourceClaimStatus(name="gpu"),)
     extended = PodExtendedResourceClaimStatus(resource_claim_name="gpu")
     theirs = replace(old, resource_claim_statuses=claims, extended_resource_claim_status=extended)
@@ -208,7 +208,7 @@ def test_merge_leaves_claims_to_their_owner(old: PodStatus, new: PodStatus, coul
 @many
 @given(outlines, outlines, st.booleans())
 def test_merge_never_reports_an_end_when_containers_could_run(old: PodStatus, new: PodStatus, could_run: bool) -> None:
-    """No step to a terminal phase while something runs, and never an end that is ready."""
+    """No transition to a terminal phase while containers may run, and a terminal pod is never ready."""
     merged = merge_status(pod(), old, new, could_run=could_run, now=NOW)
     assert not could_run or is_terminal(old.phase) or not is_terminal(merged.phase)
     if is_terminal(merged.phase):
@@ -219,7 +219,7 @@ def test_merge_never_reports_an_end_when_containers_could_run(old: PodStatus, ne
 @few
 @given(statuses, statuses)
 def test_patch_makes_the_new_status_of_the_old_when_applied(old: PodStatus, new: PodStatus) -> None:
-    """A patch carries the whole difference, and none if there is none."""
+    """The patch contains the whole difference, and is empty if there is none."""
     merged = merge_status(pod(), old, new, could_run=False, now=NOW)
     patch = status_patch("uid", old, merged)
     before = {"metadata": {"uid": "uid"}, "status": to_document(old)}
@@ -229,7 +229,7 @@ def test_patch_makes_the_new_status_of_the_old_when_applied(old: PodStatus, new:
 
 
 def _comparable(document: Any) -> Any:
-    """Without nulls, which a patch cannot set, and without what is empty."""
+    """Removes nulls, which a patch cannot set, and empty values."""
     if isinstance(document, dict):
         kept = {key: _comparable(value) for key, value in document.items()}
         return {key: value for key, value in kept.items() if value not in (None, [], {})}
@@ -239,7 +239,7 @@ def _comparable(document: Any) -> Any:
 @many
 @given(outlines, outlines)
 def test_latch_keeps_every_terminal_phase(old: PodStatus, new: PodStatus) -> None:
-    """What has ended stays so; before that every phase is taken."""
+    """A terminal phase is kept; any other phase is replaced."""
     latched = latch_phase(old, new)
     assert latched.phase == (old.phase if is_terminal(old.phase) else new.phase)
     assert latch_phase(old, latched) == latched
@@ -247,8 +247,8 @@ def test_latch_keeps_every_terminal_phase(old: PodStatus, new: PodStatus) -> Non
 
 @few
 @given(pods, statuses)
-def test_final_status_is_legal_and_final_when_asked_for_twice(known: Pod, status: PodStatus) -> None:
-    """The last status follows legally from the one before, ends a pod that is not static, and is the last."""
+def test_final_status_is_legal_and_a_fixed_point(known: Pod, status: PodStatus) -> None:
+    """The final status is a legal transition, is terminal unless the pod is static, and is a fixed point."""
     last = final_status(known, status)
     assert final_status(known, last) == last
     assert is_static_pod(known) or is_terminal(last.phase)
@@ -257,7 +257,7 @@ def test_final_status_is_legal_and_final_when_asked_for_twice(known: Pod, status
 
 
 class Safety:
-    """Nothing runs, nothing is left."""
+    """No containers run and all resources are reclaimed."""
 
     def could_have_running_containers(self, _: PodUid, /) -> bool:
         return False
@@ -292,8 +292,8 @@ def _do(manager: StatusManager, known: Pod, step: str, value: Any) -> None:
 
 @few
 @given(pods, steps)
-def test_versions_grow_and_nothing_is_taken_back_whatever_is_set(known: Pod, script: list[tuple[str, Any]]) -> None:
-    """Versions, generations and finished never go back, a terminal phase and a start time never leave."""
+def test_versions_grow_and_terminal_fields_stay_whatever_is_set(known: Pod, script: list[tuple[str, Any]]) -> None:
+    """Version, generation and finished never go back; a terminal phase and the start time never change."""
     manager_pods = PodManager()
     manager_pods.add_pod(known)
     manager = StatusManager(client=None, pods=manager_pods, safety=Safety(), clock=ManualClock())

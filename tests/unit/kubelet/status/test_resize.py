@@ -1,4 +1,4 @@
-"""When the conditions of a resize are dated anew."""
+"""The times of the resize conditions."""
 
 from pykubelet.api.generated.core import PodCondition, PodStatus
 from pykubelet.api.pods import PodUid
@@ -15,7 +15,7 @@ def dates(resizes: ResizeConditions) -> list[tuple[str | None, str | None]]:
 
 
 def test_transition_time_moves_only_when_the_reason_changes() -> None:
-    """Each call is a probe; only another reason is a transition."""
+    """Each call updates the probe time; only another reason is a transition."""
     clock = ManualClock()
     resizes = ResizeConditions(clock)
     resizes.set_pending(UID, reason="Deferred", message="", generation=1)
@@ -28,7 +28,7 @@ def test_transition_time_moves_only_when_the_reason_changes() -> None:
 
 
 def test_backfill_takes_nothing_else_over() -> None:
-    """Other conditions are not its business."""
+    """Only resize conditions are taken from the API."""
     resizes = ResizeConditions(ManualClock())
     resizes.backfill([pod(status=PodStatus(conditions=(PodCondition(type="Ready", status="True"),)))])
     assert resizes.of(UID) == ()

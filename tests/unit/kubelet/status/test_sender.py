@@ -1,4 +1,4 @@
-"""How statuses flow: many pods at once, each in order, the urgent first, failures again by themselves."""
+"""Sending statuses: parallel across pods, in order per pod, urgent ones first, with retries."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ READY = PodStatus(phase="Running", conditions=(PodCondition(type="Ready", status
 
 
 class SlowApi(MemoryApi):
-    """An API whose patches take a second, or fail; it counts how many are under way."""
+    """An API server whose patches take a second or fail; records parallel and past patches."""
 
     def __init__(self) -> None:
         super().__init__(VirtualClock())
@@ -78,7 +78,7 @@ async def test_many_pods_go_at_once_when_many_change(slow: Any) -> None:
 
 
 async def test_urgent_statuses_go_first_when_many_wait(slow: Any) -> None:
-    """Departure: ends and deletions, then readiness, then the rest, whatever came first."""
+    """Departure: terminal and deleted pods first, then readiness changes, then the rest, whatever came first."""
     for number in range(IN_FLIGHT):
         slow.manager.set_pod_status(slow.add(pod(f"busy{number}")), PodStatus(message="one"))
     async with running(slow):
@@ -96,7 +96,7 @@ async def test_urgent_statuses_go_first_when_many_wait(slow: Any) -> None:
 
 
 async def test_newest_status_follows_when_changes_come_during_a_patch(slow: Any) -> None:
-    """One pod's statuses go in order, and those overtaken meanwhile are left out."""
+    """Each pod's statuses go in order, and superseded ones are skipped."""
     known = slow.add()
     async with running(slow):
         for message in ("one", "two", "three"):
@@ -108,7 +108,7 @@ async def test_newest_status_follows_when_changes_come_during_a_patch(slow: Any)
 
 
 async def test_failed_patch_is_tried_again_by_itself_when_nothing_else_happens(slow: Any) -> None:
-    """Departure: no signal and no tick is needed, and the waits grow."""
+    """Departure: the retry needs no signal and no tick, and the back-off grows."""
     slow.api.errors = [InternalError("on fire")] * 3
     slow.manager.set_pod_status(slow.add(), PodStatus(message="one"))
     async with running(slow):
@@ -120,7 +120,7 @@ async def test_failed_patch_is_tried_again_by_itself_when_nothing_else_happens(s
 
 
 async def test_waits_start_over_when_a_patch_went_through(slow: Any) -> None:
-    """Yesterday's failures make today's no slower."""
+    """A successful patch resets the back-off."""
     known = slow.add()
     async with running(slow):
         for message in ("one", "two"):
@@ -132,7 +132,7 @@ async def test_waits_start_over_when_a_patch_went_through(slow: Any) -> None:
 
 
 async def test_conflict_is_tried_again_soon_when_reading_did_not_resolve_it(slow: Any) -> None:
-    """Someone else changes the pod often; that is no refusal."""
+    """Another client changes the pod often; a conflict is not a permanent refusal."""
     slow.api.errors = [Conflict("modified")] * 2
     slow.manager.set_pod_status(slow.add(), PodStatus(message="one"))
     async with running(slow):
@@ -141,7 +141,7 @@ async def test_conflict_is_tried_again_soon_when_reading_did_not_resolve_it(slow
 
 
 async def test_waiting_pod_is_left_alone_when_the_period_is_over(slow: Any) -> None:
-    """The reconcile pass does not cut a back-off short."""
+    """The reconcile pass does not shorten a back-off."""
     slow.api.errors = [InternalError("on fire")] * 10
     slow.manager.set_pod_status(slow.add(), PodStatus(message="one"))
     async with running(slow):
@@ -151,7 +151,7 @@ async def test_waiting_pod_is_left_alone_when_the_period_is_over(slow: Any) -> N
 
 
 async def test_retry_after_is_kept_when_the_server_asks_for_it(slow: Any) -> None:
-    """Neither a newer status nor the reconcile pass goes out sooner."""
+    """Neither a newer status nor the reconcile pass is sent sooner."""
     slow.api.errors = [TooManyRequests("slow down", retry_after_seconds=25)]
     known = slow.add()
     slow.manager.set_pod_status(known, PodStatus(message="one"))
@@ -166,7 +166,7 @@ async def test_retry_after_is_kept_when_the_server_asks_for_it(slow: Any) -> Non
 
 
 async def test_refused_patch_waits_for_the_period_when_repeating_it_is_no_use(slow: Any) -> None:
-    """What is forbidden now is hardly allowed a moment later."""
+    """A forbidden request is not retried at once, but with the next reconcile pass."""
     slow.api.errors = [Forbidden("no")]
     slow.manager.set_pod_status(slow.add(), PodStatus(message="one"))
     async with running(slow):
@@ -176,7 +176,7 @@ async def test_refused_patch_waits_for_the_period_when_repeating_it_is_no_use(sl
 
 
 async def test_newer_status_does_not_wait_when_only_the_one_before_failed(slow: Any) -> None:
-    """Back-off is for repeating the same; news goes out at once."""
+    """The back-off applies to the failed status only; a newer one is sent at once."""
     slow.api.errors = [InternalError("on fire")]
     known = slow.add()
     slow.manager.set_pod_status(known, PodStatus(message="one"))
@@ -188,7 +188,7 @@ async def test_newer_status_does_not_wait_when_only_the_one_before_failed(slow: 
 
 
 async def test_status_changed_by_others_is_set_right_when_the_period_is_over(world: Any) -> None:
-    """The reconcile pass compares every pod with what the API shows."""
+    """The reconcile pass compares every pod with the API."""
     known = world.add()
     async with running(world):
         world.manager.set_pod_status(known, PodStatus(message="one"))
@@ -199,7 +199,7 @@ async def test_status_changed_by_others_is_set_right_when_the_period_is_over(wor
 
 
 async def test_status_changed_by_others_is_set_right_at_once_when_the_loop_hints_at_it(world: Any) -> None:
-    """With the hint of the watch nobody waits for the period; a hint without a cause costs nothing."""
+    """A watch hint reconciles the pod before the period is over; a hint without a difference sends nothing."""
     known = world.add()
     uid = PodUid(known.metadata.uid)
     async with running(world):
@@ -223,7 +223,7 @@ def _change(world: Any, message: str) -> None:
 
 
 async def test_static_pods_status_goes_to_its_mirror_when_that_appears(world: Any) -> None:
-    """Without a mirror nothing is sent; with it the status follows at the loop's hint."""
+    """Nothing is sent without a mirror; once it exists, a hint sends the status."""
     static = static_pod()
     uid = PodUid(static.metadata.uid)
     world.pods.add_pod(static)
@@ -240,7 +240,7 @@ async def test_static_pods_status_goes_to_its_mirror_when_that_appears(world: An
 
 
 async def test_delete_follows_soon_when_the_last_resources_are_reclaimed(world: Any) -> None:
-    """The wait for volumes and cgroup is a matter of seconds, not of the reconcile period."""
+    """The delete waits about a second for volumes and cgroup, not for the reconcile period."""
     leaving = pod()
     metadata = replace(leaving.metadata, deletion_timestamp="2026-01-01T00:00:30Z", deletion_grace_period_seconds=30)
     known = world.add(replace(leaving, metadata=metadata))
@@ -253,8 +253,8 @@ async def test_delete_follows_soon_when_the_last_resources_are_reclaimed(world: 
         assert world.api.documents(schema.PODS) == ()
 
 
-async def test_one_odd_pod_holds_up_nobody_when_sending_it_crashes(world: Any, monkeypatch: Any) -> None:
-    """A crash in one pod's way is logged and tried again; the others go on."""
+async def test_crash_while_sending_affects_only_its_own_pod(world: Any, monkeypatch: Any) -> None:
+    """The crash is logged and retried; other statuses are sent."""
     odd, fine = world.add(pod("odd")), world.add(pod("fine"))
     crashes = 2
 
@@ -276,7 +276,7 @@ async def test_one_odd_pod_holds_up_nobody_when_sending_it_crashes(world: Any, m
 
 
 async def test_forgotten_pod_is_not_sent_when_it_waited(slow: Any) -> None:
-    """What is dropped while it waits, or while it is under way, leaves nothing behind."""
+    """A pod dropped while its status waits, or while it is sent, leaves no state behind."""
     known: Pod = slow.add()
     slow.manager.set_pod_status(known, PodStatus(message="one"))
     slow.manager.remove_orphaned_statuses(())

@@ -1,4 +1,4 @@
-"""Statuses as the workers ask for them: from the manager, the reasons, the probes and the clock together."""
+"""The status reporter: combines status manager, start failures, probes and clock."""
 
 from datetime import timedelta
 
@@ -21,7 +21,7 @@ FAILED = SyncResult(action=SyncAction.START_CONTAINER, target="main", reason="Er
 
 
 class Told:
-    """Remembers the reasons of events."""
+    """Records the reasons of events."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
@@ -31,7 +31,7 @@ class Told:
 
 
 class Safety:
-    """Nothing runs, nothing is left."""
+    """No containers run and all resources are reclaimed."""
 
     def could_have_running_containers(self, _: PodUid, /) -> bool:
         return False
@@ -41,7 +41,7 @@ class Safety:
 
 
 class Node:
-    """Reports with everything behind them."""
+    """A status reporter with all its dependencies."""
 
     def __init__(self) -> None:
         self.clock, self.told, self.reasons = ManualClock(), Told(), ReasonCache()
@@ -67,7 +67,7 @@ async def test_report_holds_why_a_container_did_not_start() -> None:
     assert (waiting.reason, waiting.message, status.host_ip) == ("ErrImagePull", "why", "192.0.2.1")
 
 
-async def test_report_goes_on_from_what_was_kept() -> None:
+async def test_report_continues_from_the_kept_status() -> None:
     node, wanted = Node(), pod()
     node.reports.manager.set_pod_status(wanted, PodStatus(phase="Failed", reason="Evicted", message="away"))
     status = node.reports.generate(wanted, NOTHING, is_terminal=False)
@@ -78,7 +78,7 @@ async def test_report_goes_on_from_what_was_kept() -> None:
     assert kept.phase == "Failed"
 
 
-async def test_deadline_is_told_once_and_ends_the_pod() -> None:
+async def test_deadline_emits_one_event_and_ends_the_pod() -> None:
     node = Node()
     wanted = pod(active_deadline_seconds=60, status=PodStatus(phase="Running", start_time=format_time(EPOCH)))
     assert node.reports.generate(wanted, NOTHING, is_terminal=False).phase == "Pending"

@@ -1,4 +1,4 @@
-"""One pod's way to the API: no GET unless something is in doubt, and no DELETE but of the pod that is meant."""
+"""Syncing one pod to the API: a GET only in doubt, and a DELETE only with the pod's UID."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ LATER = "2026-01-01T00:05:00Z"
 
 
 class Refusing(MemoryApi):
-    """An API that refuses one patch."""
+    """An API server that refuses one patch."""
 
     error: ApiError | None = None
 
@@ -34,7 +34,7 @@ class Refusing(MemoryApi):
 
 
 def rewired(make_world: Any, kind: type[MemoryApi]) -> Any:
-    """A world around an API of another kind."""
+    """A world around an API server of another kind."""
     api = kind(VirtualClock())
     world = make_world(lambda _: api)
     world.api = api
@@ -54,14 +54,14 @@ async def send(world: Any, known: Pod, message: str) -> list[str]:
 
 
 async def test_no_get_is_made_when_the_pod_is_known(world: Any) -> None:
-    """Departure: the watch's object, then the answers, are what patches are made against; one request each."""
+    """Departure: patches are made against the watched object or the last response, with one request each."""
     known = world.add()
     assert [await send(world, known, message) for message in ("one", "two", "three")] == [["patch"]] * 3
     assert [await send(world, known, "three")] == [[]]
 
 
 async def test_wait_counts_from_the_change_when_all_before_was_sent(world: Any) -> None:
-    """The observer hears how long the oldest unsent change waited."""
+    """The observer gets the waiting time of the oldest unsent change."""
     known = world.add()
     for message in ("one", "two"):
         world.manager.set_pod_status(known, PodStatus(message=message))
@@ -71,7 +71,7 @@ async def test_wait_counts_from_the_change_when_all_before_was_sent(world: Any) 
 
 
 async def test_patch_is_made_against_the_watchs_object_when_that_is_newer(world: Any) -> None:
-    """What another client changed since is seen, and set right."""
+    """Another client's change is seen and overwritten."""
     known = world.add()
     await send(world, known, "one")
     current = world.api.documents(schema.PODS)[0]
@@ -82,7 +82,7 @@ async def test_patch_is_made_against_the_watchs_object_when_that_is_newer(world:
 
 
 async def test_status_stays_unsent_when_setting_it_right_failed(make_world: Any) -> None:
-    """What the API was found to have lost is sent with the next batch, whichever that is."""
+    """A status that the API has lost is sent with the next batch, whatever its kind."""
     world = rewired(make_world, Refusing)
     known = world.add()
     await send(world, known, "one")
@@ -96,7 +96,7 @@ async def test_status_stays_unsent_when_setting_it_right_failed(make_world: Any)
 
 
 async def test_status_is_sent_to_the_new_mirror_when_the_old_one_was_replaced(world: Any) -> None:
-    """A mirror made anew has nothing of what was sent to the one before."""
+    """A recreated mirror does not have the status that was sent to the former one."""
     static = static_pod()
     world.pods.add_pod(static)
     old = world.add(mirror_pod())
@@ -110,7 +110,7 @@ async def test_status_is_sent_to_the_new_mirror_when_the_old_one_was_replaced(wo
 
 
 async def test_foreign_condition_stays_when_the_known_object_is_stale(world: Any) -> None:
-    """A patch names only what is ours, so what others added unseen survives it."""
+    """A patch contains only our conditions, so unseen ones of other owners survive."""
     known = world.add()
     gate = {"type": "example.com/gate", "status": "True"}
     current = world.api.documents(schema.PODS)[0]
@@ -130,7 +130,7 @@ async def test_foreign_condition_stays_when_the_known_object_is_stale(world: Any
     ids=["409", "422"],
 )
 async def test_pod_is_read_and_patched_again_when_the_refusal_was_no_other_pods(make_world: Any, error: Any) -> None:
-    """The cause is looked for; if the pod is the same one, the patch is made anew."""
+    """A GET finds the cause; if the pod has the same UID, the patch is made again."""
     world = rewired(make_world, Refusing)
     world.api.error = error
     known = world.add()
@@ -139,7 +139,7 @@ async def test_pod_is_read_and_patched_again_when_the_refusal_was_no_other_pods(
 
 
 async def test_status_is_dropped_when_the_pod_was_made_anew(world: Any) -> None:
-    """The server refuses the old UID, the read shows the new one: the old status is nobody's."""
+    """The server refuses the old UID and the GET shows a new one, so the status is dropped."""
     known = world.add()
     world.store(replace(known, metadata=replace(known.metadata, uid="new")))
     assert await send(world, known, "one") == ["patch", "get"]
@@ -147,7 +147,7 @@ async def test_status_is_dropped_when_the_pod_was_made_anew(world: Any) -> None:
 
 
 async def test_other_refusals_are_no_reason_to_read_when_they_come(make_world: Any) -> None:
-    """A 403 or a 422 about something else says nothing about the pod's identity."""
+    """A 403, or a 422 about another field, does not concern the pod's identity."""
     for error in (Forbidden("patch"), Invalid("patch", details={"causes": [{"field": "status.phase"}]})):
         world = rewired(make_world, Refusing)
         world.api.error = error
@@ -157,7 +157,7 @@ async def test_other_refusals_are_no_reason_to_read_when_they_come(make_world: A
 
 
 async def test_status_waits_when_the_pod_is_gone_from_the_api(world: Any) -> None:
-    """A 404 needs no read; housekeeping drops the status later."""
+    """A 404 needs no GET; housekeeping drops the status later."""
     known = world.add()
     world.api.remove(schema.PODS, namespace="default", name="web")
     assert await send(world, known, "one") == ["patch"]
@@ -165,7 +165,7 @@ async def test_status_waits_when_the_pod_is_gone_from_the_api(world: Any) -> Non
 
 
 async def test_terminal_phase_is_held_back_when_containers_could_run(world: Any) -> None:
-    """The end is reported when it is one, at the latest with the next reconcile pass."""
+    """The phase is reported when no container can run, at the latest with the next reconcile pass."""
     known = world.add(pod(status=PodStatus(phase="Running")))
     world.could_run = True
     world.manager.set_pod_status(known, PodStatus(phase="Failed", reason="Evicted"))
@@ -178,7 +178,7 @@ async def test_terminal_phase_is_held_back_when_containers_could_run(world: Any)
 
 
 async def test_delete_waits_when_resources_are_not_reclaimed(world: Any) -> None:
-    """Finished is not enough: containers, volumes and cgroup must be gone."""
+    """A finished pod still waits for its containers, volumes and cgroup."""
     known = world.add(deleting(pod()))
     world.reclaimed = False
     world.manager.terminate_pod(known)
@@ -192,7 +192,7 @@ async def test_delete_waits_when_resources_are_not_reclaimed(world: Any) -> None
 
 
 async def test_delete_names_the_uid_when_it_is_sent(world: Any) -> None:
-    """Only the pod that is meant may go, and at once."""
+    """The grace period is zero, and the UID is a precondition."""
     world.manager.terminate_pod(world.add(deleting(pod())))
     await world.manager.sync_batch(all=False)
     body = world.api.calls[-1].body
@@ -202,7 +202,7 @@ async def test_delete_names_the_uid_when_it_is_sent(world: Any) -> None:
 
 @pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.CONFLICT, Fault.FAILED, Fault.REFUSED])
 async def test_delete_is_tried_again_when_it_failed(make_world: Any, fault: Fault) -> None:
-    """Whatever becomes of the first DELETE, in the end the pod is gone and forgotten."""
+    """After any failed DELETE the pod is finally deleted."""
     world = make_world(lambda api: FaultyClient(api, fault, at=1))
     world.manager.terminate_pod(world.add(deleting(pod())))
     await world.manager.sync_batch(all=False)
@@ -223,7 +223,7 @@ class Racing(MemoryApi):
 
 
 async def test_pod_of_that_name_survives_when_the_deleted_one_was_replaced(make_world: Any) -> None:
-    """The DELETE meets another pod: the old one is gone, the new one is left alone."""
+    """The DELETE fails on the new pod's UID: the old one is forgotten, the new one stays."""
     world = rewired(make_world, Racing)
     world.manager.terminate_pod(world.add(deleting(pod())))
     await world.manager.sync_batch(all=False)
@@ -233,7 +233,7 @@ async def test_pod_of_that_name_survives_when_the_deleted_one_was_replaced(make_
 
 
 async def test_newest_known_object_is_the_mirror_when_the_pod_is_static(world: Any) -> None:
-    """For a static pod only its mirror is in the API; without one nothing is known."""
+    """Only the mirror of a static pod is in the API; without a mirror there is no known object."""
     view = KnownApiPods(world.pods)
     static = static_pod()
     world.pods.add_pod(static)
@@ -253,7 +253,7 @@ async def test_newest_known_object_is_the_mirror_when_the_pod_is_static(world: A
 
 
 async def test_status_is_sent_again_whenever_the_api_shows_another(world: Any) -> None:
-    """What was found to agree is compared anew as soon as either side is another object."""
+    """An agreement found earlier is checked again as soon as either object changes."""
     known = world.add()
     await send(world, known, "ours")
     world.watch()

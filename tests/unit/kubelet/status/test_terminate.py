@@ -1,4 +1,4 @@
-"""Whether a pod's status proves that its init containers are through."""
+"""Whether a pod's status proves that it was initialized, and its final status."""
 
 import pytest
 
@@ -35,5 +35,5 @@ def test_sidecar_proves_initialization_when_it_has_started(inits: tuple[Containe
 
 
 def test_static_pod_keeps_its_phase_when_it_is_terminated() -> None:
-    """Its mirror is deleted whatever it says."""
+    """Its mirror is deleted whatever the phase."""
     assert final_status(static_pod(), PodStatus(phase="Running")).phase == "Running"

@@ -1,4 +1,4 @@
-"""Which status goes first."""
+"""Which statuses are sent first."""
 
 import pytest
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ LEAVING = replace(pod(), metadata=replace(pod().metadata, deletion_timestamp="20
         pytest.param(pod(), READY, replace(READY, pod_ip="10.0.0.1"), False, StatusUrgency.OTHER, id="something else"),
     ],
 )
-def test_urgency_is_what_others_wait_for(
+def test_urgency_depends_on_the_kind_of_change(
     known: Pod, old: PodStatus, new: PodStatus, finished: bool, expected: StatusUrgency
 ) -> None:
     assert urgency_of(known, old, new, finished=finished) is expected

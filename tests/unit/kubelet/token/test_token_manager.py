@@ -1,4 +1,4 @@
-"""Service account tokens: when they are renewed, and what happens when that fails."""
+"""Service account tokens: when they are refreshed, and what happens when that fails."""
 
 import math
 from datetime import timedelta
@@ -25,7 +25,7 @@ HOURLY = ServiceAccountTokenProjection(path="token", expiration_seconds=3600)
 
 
 class Issuer:
-    """An API server that issues numbered tokens, unless told not to."""
+    """An API server that issues numbered tokens, or refuses a number of times."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
@@ -63,7 +63,7 @@ def cache(clock: ManualClock, issuer: Issuer) -> TokenManager:
 
 
 async def test_token_is_bound_to_its_pod_and_kept(cache: TokenManager, issuer: Issuer, clock: ManualClock) -> None:
-    """Asked for once, as the volume says, and again only when it is due."""
+    """It is requested once, and again only when the refresh is due."""
     assert await cache.get(POD, HOURLY) == "token-1"
     clock.advance(2880)
     assert await cache.get(POD, HOURLY) == "token-1"
@@ -77,14 +77,14 @@ async def test_token_is_bound_to_its_pod_and_kept(cache: TokenManager, issuer: I
     assert (bound.kind, bound.name, bound.uid) == ("Pod", "web", UID)
 
 
-async def test_token_is_asked_for_again_at_once_when_it_is_refused(cache: TokenManager, issuer: Issuer) -> None:
-    """The server may hear later than the node that a pod is there, but not much later."""
+async def test_refused_token_request_is_retried_at_once(cache: TokenManager, issuer: Issuer) -> None:
+    """The API server may see a new pod slightly later than the node."""
     issuer.refusals = 5
     assert await cache.get(POD, HOURLY) == "token-1"
 
 
 async def test_token_differs_by_audience_and_pod(cache: TokenManager, issuer: Issuer) -> None:
-    """Each projection has its own; a pod that is gone leaves none."""
+    """Each projection has its own token; removing a pod removes its tokens."""
     vault = ServiceAccountTokenProjection(path="token", audience="vault", expiration_seconds=3600)
     assert await cache.get(POD, HOURLY) == "token-1"
     assert await cache.get(POD, vault) == "token-2"
@@ -96,7 +96,7 @@ async def test_token_differs_by_audience_and_pod(cache: TokenManager, issuer: Is
 async def test_token_is_used_on_when_it_cannot_be_renewed(
     cache: TokenManager, issuer: Issuer, clock: ManualClock
 ) -> None:
-    """Until it has expired."""
+    """After that the refresh error is raised."""
     await cache.get(POD, HOURLY)
     issuer.refusals = math.inf
     clock.advance(3600)
@@ -106,16 +106,16 @@ async def test_token_is_used_on_when_it_cannot_be_renewed(
         await cache.get(POD, HOURLY)
 
 
-async def test_token_that_says_nothing_of_its_life_is_never_renewed(cache: TokenManager, clock: ManualClock) -> None:
-    """There is nothing to compute with."""
+async def test_token_without_an_expiration_is_never_refreshed(cache: TokenManager, clock: ManualClock) -> None:
+    """A refresh time cannot be computed."""
     endless = ServiceAccountTokenProjection(path="token")
     assert await cache.get(POD, endless) == "token-1"
     clock.advance(10**6)
     assert await cache.get(POD, endless) == "token-1"
 
 
-async def test_token_problem_says_why_there_is_none(issuer: Issuer, clock: ManualClock, cache: TokenManager) -> None:
-    """Refused, or nobody there to ask."""
+async def test_missing_token_is_an_error(issuer: Issuer, clock: ManualClock, cache: TokenManager) -> None:
+    """The request is refused, or there is no API server."""
     issuer.refusals = math.inf
     with pytest.raises(TokenRequestError, match=r"^failed to fetch token: no more tokens$"):
         await cache.get(POD, HOURLY)
@@ -127,7 +127,7 @@ async def test_token_problem_says_why_there_is_none(issuer: Issuer, clock: Manua
 @settings(max_examples=200)
 @given(st.integers(600, 10**6), st.integers(0, 10**6), st.floats(0, 10))
 def test_refresh_is_due_after_four_fifths_or_a_day(lifetime: int, age: int, jitter: float) -> None:
-    """Whichever is first, and up to ten seconds earlier."""
+    """At 80 % of the lifetime or after a day, whichever is first, and up to ten seconds earlier."""
     due = is_refresh_due(
         lifetime_seconds=lifetime,
         expires_at=EPOCH + timedelta(seconds=lifetime),

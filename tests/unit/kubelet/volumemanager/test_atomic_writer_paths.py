@@ -1,4 +1,4 @@
-"""What always holds for the paths of a volume's files."""
+"""Properties of the file paths of a volume."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +9,7 @@ from pykubelet.kubelet.volumemanager.errors import VolumeError
 
 
 def test_path_may_not_be_file_and_folder_at_once() -> None:
-    """It is refused before anything is written."""
+    """It is refused before any file is written."""
     with pytest.raises(VolumeError, match=r"^invalid path: a/b is a file and a directory at once$"):
         cleaned({"a/b": 1, "a/b/c": 2})
 
@@ -17,7 +17,7 @@ def test_path_may_not_be_file_and_folder_at_once() -> None:
 @settings(max_examples=300)
 @given(st.dictionaries(st.text(alphabet="a./", max_size=10), st.integers(), max_size=4))
 def test_clean_paths_stay_inside_and_are_their_own_clean_form(payload: dict[str, int]) -> None:
-    """Or the whole payload is refused."""
+    """Otherwise the whole payload is refused."""
     try:
         clean = cleaned(payload)
     except VolumeError:

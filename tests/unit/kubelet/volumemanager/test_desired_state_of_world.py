@@ -1,4 +1,4 @@
-"""Which volumes a pod needs, and which cannot be made here."""
+"""Which volumes a pod needs, and which ones this node does not support."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ REFUSED: list[Any] = [
 
 @pytest.mark.parametrize(("source", "plugin", "in_memory"), KINDS)
 def test_volume_is_planned_by_its_kind(source: dict[str, Any], plugin: Plugin, in_memory: bool) -> None:
-    """What comes from the API and is secret stays in memory."""
+    """Secret data and data of the pod's API object stay in memory."""
     plan = plan_volumes(pod_with({"name": "v", **source}), NODE)
     assert not plan.refusals
     assert [(found.name, found.plugin, found.in_memory) for found in plan.volumes] == [("v", plugin, in_memory)]
@@ -51,14 +51,14 @@ def test_volume_is_planned_by_its_kind(source: dict[str, Any], plugin: Plugin, i
 
 @pytest.mark.parametrize(("source", "reason"), REFUSED)
 def test_volume_is_refused_when_this_node_cannot_make_it(source: dict[str, Any], reason: str) -> None:
-    """In words of the manifest; the others are planned all the same."""
+    """The reason names the field of the manifest; other volumes are still planned."""
     plan = plan_volumes(pod_with({"name": "v", **source}, {"name": "w", "emptyDir": {}}), NODE)
     assert plan.refusals == {"v": reason}
     assert [found.name for found in plan.volumes] == ["w"]
 
 
-def test_volume_that_nobody_mounts_is_left_out() -> None:
-    """Be it ever so impossible; one that any container mounts is not."""
+def test_volume_without_mounts_is_left_out() -> None:
+    """This includes unsupported volumes; a mount of any kind of container counts."""
     volumes: list[dict[str, Any]] = [{"name": name, "emptyDir": {}} for name in ("a", "b", "c", "d")] + [
         {"name": "e", "nfs": {"path": "/"}}
     ]
@@ -75,7 +75,7 @@ def test_volume_that_nobody_mounts_is_left_out() -> None:
 
 
 def test_block_volume_is_refused() -> None:
-    """A device is no folder."""
+    """A block device cannot replace a folder."""
     containers = [{"name": "main", "volumeDevices": [{"name": "v", "devicePath": "/dev/x"}]}]
     plan = plan_volumes(pod_with({"name": "v", "emptyDir": {}}, containers=containers), NODE)
     assert plan.refusals == {"v": "block volumes are not supported by this node"}
@@ -96,7 +96,7 @@ NESTED: list[Any] = [
 
 @pytest.mark.parametrize(("paths", "expected"), NESTED)
 def test_nested_mount_points_are_found(paths: list[str], expected: tuple[str, ...]) -> None:
-    """The first path is the volume's; deeper ones within another need no folder of ours."""
+    """Deeper paths within another nested one need no folder."""
     mounts = [{"name": "v" if index == 0 else f"w{index}", "mountPath": path} for index, path in enumerate(paths)]
     pod = pod_with({"name": "v", "configMap": {"name": "c"}}, containers=[{"name": "main", "volumeMounts": mounts}])
     assert nested_mount_points(pod, "v") == expected
@@ -133,7 +133,7 @@ def test_size_in_memory_is_the_tightest_bound(
     node: dict[str, str],
     expected: int,
 ) -> None:
-    """Of the volume, of the pod if all its containers have a limit, and of the node."""
+    """The limits of the volume, of the pod if all its containers have one, and of the node."""
     pod = pod_with(containers=containers, initContainers=init, resources=whole)
     assert memory_size_bytes(pod, EmptyDirVolumeSource(medium="Memory", size_limit=asked), node) == expected
 
@@ -143,7 +143,7 @@ def test_size_in_memory_is_the_tightest_bound(
     st.lists(st.sampled_from(["/a", "/a/b", "/a/b/c", "/a/d", "/e", "/a/b/../f"]), min_size=1, max_size=5, unique=True)
 )
 def test_nested_mount_points_never_lead_out(paths: list[str]) -> None:
-    """They are relative, and none is within another."""
+    """They are relative, and none is within another one."""
     mounts = [{"name": "v" if index == 0 else "w", "mountPath": path} for index, path in enumerate(paths)]
     found = nested_mount_points(pod_with(containers=[{"name": "main", "volumeMounts": mounts}]), "v")
     assert not [path for path in found if path.startswith("/") or ".." in path.split("/")]

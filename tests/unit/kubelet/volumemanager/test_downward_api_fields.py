@@ -1,4 +1,4 @@
-"""Fields of a pod as text, as fieldpath_test.go and kubelet_pods_test.go have them."""
+"""Pod fields as text, with cases of fieldpath_test.go and kubelet_pods_test.go."""
 
 import pytest
 from hypothesis import given, settings
@@ -55,32 +55,32 @@ UNKNOWN = {
 
 @pytest.mark.parametrize(("path", "value"), VALUES.items())
 def test_field_has_its_value(path: str, value: str) -> None:
-    """Every field that a variable may name."""
+    """All fields that an environment variable may refer to."""
     assert field_value(ObjectFieldSelector(api_version="v1", field_path=path), POD, ADDRESSES) == value
 
 
 @pytest.mark.parametrize(("path", "complaint"), UNKNOWN.items())
 def test_field_is_refused_when_it_has_no_value(path: str, complaint: str) -> None:
-    """With upstream's words."""
+    """The errors are upstream's texts."""
     with pytest.raises(UnknownField) as caught:
         field_value(ObjectFieldSelector(api_version="v1", field_path=path), POD, ADDRESSES)
     assert str(caught.value).startswith(complaint)
 
 
 def test_field_is_refused_when_its_version_is_not_v1() -> None:
-    """There is only one version of pods."""
+    """The only version of pods is v1."""
     with pytest.raises(UnknownField, match=r"^unsupported pod version: v2$"):
         field_value(ObjectFieldSelector(api_version="v2", field_path="metadata.name"), POD, ADDRESSES)
 
 
 def test_addresses_are_empty_when_there_are_none_yet() -> None:
-    """Rather than an error: the container may start before its node knows them."""
+    """They are no error: the container may start before its addresses are known."""
     for path in ("status.podIP", "status.hostIP", "status.podIPs"):
         assert field_value(ObjectFieldSelector(api_version="v1", field_path=path), POD, Addresses()) == ""
 
 
 def test_file_shows_metadata_only() -> None:
-    """A volume may not show the rest, nor a key of any other field."""
+    """A volume may not contain other fields, nor a subscript of them."""
     with pytest.raises(UnknownField, match=r"^unsupported fieldPath: spec\.nodeName$"):
         metadata_value("spec.nodeName", POD)
     with pytest.raises(UnknownField, match=r"^fieldPath \"spec\['x'\]\" does not support subscript$"):
@@ -90,7 +90,7 @@ def test_file_shows_metadata_only() -> None:
 @settings(max_examples=100)
 @given(st.dictionaries(st.text("abc/.", min_size=1, max_size=4), st.text(max_size=6), max_size=4))
 def test_map_takes_one_line_per_entry_in_order(entries: dict[str, str]) -> None:
-    """Whatever the values hold, newlines included; and the same text whatever the order of the map."""
+    """Newlines in values are escaped; the order of the map does not matter."""
     text = format_map(entries)
     assert [line.partition("=")[0] for line in text.split("\n") if line] == sorted(entries)
     assert format_map(dict(reversed(entries.items()))) == text

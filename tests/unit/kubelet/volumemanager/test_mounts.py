@@ -1,4 +1,4 @@
-"""What a container mounts where."""
+"""Planning the mounts of a container."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def planned(*mounts: dict[str, Any], **environment: str) -> tuple[PlannedMount, 
 
 
 def test_mounts_are_resolved() -> None:
-    """Paths are made absolute, what may only be read is, and parts of volumes are expanded and cleaned."""
+    """Paths become absolute, read-only volumes stay read-only, and subpaths are expanded and cleaned."""
     found = planned(
         {"name": "data", "mountPath": "/data", "mountPropagation": "HostToContainer"},
         {"name": "config", "mountPath": "etc"},
@@ -61,21 +61,21 @@ PROBLEMS: list[Any] = [
 
 
 @pytest.mark.parametrize(("fields", "complaint"), PROBLEMS)
-def test_mount_that_is_not_possible_says_why(fields: dict[str, Any], complaint: str) -> None:
-    """In upstream's words where it has some."""
+def test_impossible_mount_is_an_error_with_its_cause(fields: dict[str, Any], complaint: str) -> None:
+    """The errors are upstream's where it has one."""
     with pytest.raises(ContainerConfigError) as caught:
         planned({"name": "data", "mountPath": "/m", **fields}, UP="../x")
     assert str(caught.value) == complaint
 
 
-def test_recursive_read_only_is_left_out_when_it_is_only_wished_for() -> None:
-    """Or switched off."""
+def test_recursive_read_only_is_left_out_when_it_is_optional() -> None:
+    """The modes IfPossible and Disabled give a plain read-only mount."""
     for mode in ("IfPossible", "Disabled"):
         assert planned({"name": "data", "mountPath": "/m", "recursiveReadOnly": mode, "readOnly": True})[0].read_only
 
 
 def test_block_device_is_refused() -> None:
-    """There are none on this node."""
+    """This node does not support block devices."""
     devices = container(volumeDevices=[{"name": "disk", "devicePath": "/dev/x"}])
     with pytest.raises(ContainerConfigError, match=r'^cannot find volume "disk" to pass into container "main"$'):
         plan_mounts(devices, VOLUMES, {})
@@ -90,10 +90,10 @@ def test_block_device_is_refused() -> None:
         (("1.2.3.4",), True, True, False),
     ],
 )
-def test_hosts_file_is_wanted_when_it_says_something(
+def test_hosts_file_is_managed_when_the_pod_has_a_network(
     ips: tuple[str, ...], host_network: bool, own: bool, expected: bool
 ) -> None:
-    """There are addresses, and the container brings no file of its own."""
+    """It has addresses or the host network, and the container mounts no hosts file of its own."""
     mounts = [{"name": "data", "mountPath": "/etc/hosts"}] if own else []
     pod = pod_with(hostNetwork=host_network)
     assert wants_hosts_file(pod, container(volumeMounts=mounts), ips) is expected
@@ -102,7 +102,7 @@ def test_hosts_file_is_wanted_when_it_says_something(
 @settings(max_examples=200)
 @given(st.text(alphabet="a./$()A", max_size=8), st.text(alphabet="a./", max_size=4))
 def test_part_of_a_volume_never_leads_out(expression: str, value: str) -> None:
-    """Whatever is expanded into it."""
+    """This holds for any expanded value."""
     try:
         (found,) = planned({"name": "data", "mountPath": "/m", "subPathExpr": expression}, A=value)
     except ContainerConfigError:

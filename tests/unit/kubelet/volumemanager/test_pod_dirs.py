@@ -1,4 +1,4 @@
-"""Who uses which objects, and whose turn it is."""
+"""Users of objects, per-pod locks, threads and paths of pods."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("xyz"), st.frozensets(st.sampled_from
 @settings(max_examples=100)
 @given(STEPS)
 def test_interest_is_the_same_both_ways(steps: list[tuple[str, frozenset[UsedObject]]]) -> None:
-    """After any number of changes, and it forgets what nobody has."""
+    """After any number of changes; users without objects are forgotten."""
     interest, expected = ObjectUsers[str](), dict[str, frozenset[UsedObject]]()
     for who, objects in steps:
         interest.set(who, objects)
@@ -30,7 +30,7 @@ def test_interest_is_the_same_both_ways(steps: list[tuple[str, frozenset[UsedObj
 
 
 async def test_turn_of_a_pod_has_one_at_a_time_and_leaves_nothing() -> None:
-    """In the order asked for; other pods do not wait."""
+    """Holders take turns in order; other pods do not wait."""
     turns, seen = PodLocks(), list[str]()
 
     async def work(uid: str, name: str) -> None:
@@ -53,7 +53,7 @@ async def test_turn_of_a_pod_has_one_at_a_time_and_leaves_nothing() -> None:
 
 
 async def test_thread_is_waited_for_when_its_caller_is_cancelled() -> None:
-    """Whoever has the next turn must not meet it; what it raises is nobody's concern."""
+    """The next lock holder must not run beside the thread; the thread's own error is dropped."""
     steps: list[str] = []
     go = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -80,7 +80,7 @@ async def test_thread_is_waited_for_when_its_caller_is_cancelled() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a\0"])
 def test_path_of_a_pod_is_refused_when_a_part_is_no_name(name: str) -> None:
-    """So that none leads out of the folder it should be in."""
+    """No path can leave its folder."""
     with pytest.raises(OSError, match="is not a name that a file can have"):
         pod_dir("/root", name)
     directory = pod_dir("/root", "uid")
@@ -92,6 +92,6 @@ def test_path_of_a_pod_is_refused_when_a_part_is_no_name(name: str) -> None:
 
 
 def test_volumes_that_are_not_ready_are_named_as_upstream_does() -> None:
-    """Sorted, in brackets."""
+    """Names are sorted, in brackets."""
     problem = VolumesNotReady(unmounted=["b", "a"], refused=["b"], cause="no")
     assert str(problem) == "unmounted volumes=[a b], unattached volumes=[], failed to process volumes=[b]: no"

@@ -48,13 +48,13 @@ def files_of(**source: Any) -> dict[str, tuple[bytes, int]]:
 
 
 def test_config_map_shows_all_keys_text_and_binary() -> None:
-    """With the default mode; should a key be in both, the bytes win."""
+    """Files have the default mode; a key in both maps takes its binary value."""
     expected = {"a": (b"text", 0o644), "both": (b"binary", 0o644), "bin": (b"\xff", 0o644)}
     assert files_of(configMap={"name": "c"}) == expected
 
 
 def test_items_choose_keys_paths_and_modes() -> None:
-    """Of a config map and of a secret; for a chosen key of both kinds, the text wins."""
+    """For config maps and secrets; a chosen key that is in both maps takes its text."""
     items = [{"key": "a", "path": "x/y", "mode": 0o400}, {"key": "both", "path": "b"}]
     assert files_of(configMap={"name": "c", "items": items, "defaultMode": 0o600}) == {
         "x/y": (b"text", 0o400),
@@ -77,7 +77,7 @@ MISSING = [
 
 @pytest.mark.parametrize(("source", "complaint"), MISSING)
 def test_missing_object_or_key_is_a_problem_unless_optional(source: dict[str, Any], complaint: str) -> None:
-    """Optional and missing: an empty volume."""
+    """An optional missing source gives an empty volume."""
     with pytest.raises(VolumeError) as caught:
         files_of(**source)
     assert str(caught.value) == complaint
@@ -86,7 +86,7 @@ def test_missing_object_or_key_is_a_problem_unless_optional(source: dict[str, An
 
 
 def test_downward_api_shows_fields_and_resources() -> None:
-    """Paths are cleaned; an item that names neither is an empty file."""
+    """Paths are cleaned; an item without a source is an empty file."""
     items = [
         {"path": "./name", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}, "mode": 0o440},
         {"path": "cpu", "resourceFieldRef": {"containerName": "main", "resource": "limits.cpu"}},
@@ -96,8 +96,8 @@ def test_downward_api_shows_fields_and_resources() -> None:
     assert files_of(downwardAPI={"items": items}) == expected
 
 
-def test_downward_api_tells_all_that_is_wrong() -> None:
-    """Each complaint once."""
+def test_downward_api_reports_all_errors() -> None:
+    """Each error appears once."""
     items = [
         {"path": name, "fieldRef": {"apiVersion": "v1", "fieldPath": field}}
         for name, field in (("a", "spec.x"), ("b", "spec.y"), ("c", "spec.x"))
@@ -115,15 +115,15 @@ SOURCES: list[dict[str, Any]] = [
 
 
 def test_projected_volume_merges_its_sources_and_the_later_wins() -> None:
-    """All four kinds in one, with one default mode."""
+    """All four kinds in one volume, with one default mode."""
     files = files_of(projected={"sources": SOURCES, "defaultMode": 0o640})
     assert files["same"] == (b"secret", 0o400)
     assert files["token"] == (b"a.b.c", 0o640)
     assert set(files) == {"same", "uid", "token"}
 
 
-def test_projected_volume_tells_all_that_is_missing() -> None:
-    """Every source is tried, what is optional is let go, and what this node cannot do is named."""
+def test_projected_volume_reports_all_missing_sources() -> None:
+    """All sources are read; optional ones may be missing, and unsupported ones are named."""
     sources = [
         {"configMap": {"name": "gone"}},
         {"secret": {"name": "gone", "optional": True}},
@@ -154,7 +154,7 @@ def test_projected_volume_tells_all_that_is_missing() -> None:
 def test_token_is_private_when_its_user_or_group_is_known(
     pod_user: int | None, own_users: list[int | None], group: int | None, expected: tuple[int, int | None]
 ) -> None:
-    """And belongs to the one user that all containers run as."""
+    """It is owned by the one user that all containers run as."""
     containers = [
         {"name": f"c{index}", "securityContext": {} if user is None else {"runAsUser": user}}
         for index, user in enumerate(own_users)
@@ -169,13 +169,13 @@ def test_token_is_private_when_its_user_or_group_is_known(
 
 
 def test_pod_without_security_context_has_neither_user_nor_group() -> None:
-    """Nor do its containers."""
+    """Its containers have no security context either."""
     assert file_user(pod_with()) is None
     assert file_group(pod_with()) is None
 
 
-def test_wants_name_all_that_is_looked_up() -> None:
-    """Of every kind of volume, and of every source of a projected one."""
+def test_payload_sources_name_all_looked_up_objects() -> None:
+    """For every kind of volume, and every source of a projected one."""
     volumes = pod_with(
         {"name": "a", "configMap": {"name": "c1"}},
         {"name": "b", "secret": {"secretName": "s1"}},
@@ -189,14 +189,14 @@ def test_wants_name_all_that_is_looked_up() -> None:
 
 
 def test_content_of_files_is_never_shown() -> None:
-    """A log or a traceback may hold its repr."""
+    """Its repr may appear in a log or traceback."""
     assert "hidden" not in repr(FileContent(b"hidden"))
 
 
 @settings(max_examples=150)
 @given(*[st.dictionaries(st.text("a b1", max_size=3), st.binary(max_size=3), max_size=3)] * 2)
-def test_fingerprint_tells_contents_apart(one: dict[str, bytes], other: dict[str, bytes]) -> None:
-    """Whatever the order and the modes of the files."""
+def test_fingerprint_differs_exactly_with_the_contents(one: dict[str, bytes], other: dict[str, bytes]) -> None:
+    """Order and modes of the files do not matter."""
     left = {path: FileContent(data, 0o600) for path, data in one.items()}
     right = {path: FileContent(data) for path, data in reversed(other.items())}
     assert (fingerprint(left) == fingerprint(right)) is (one == other)
@@ -205,7 +205,7 @@ def test_fingerprint_tells_contents_apart(one: dict[str, bytes], other: dict[str
 @settings(max_examples=100)
 @given(st.permutations(range(len(SOURCES))))
 def test_order_of_sources_decides_only_where_they_meet(order: list[int]) -> None:
-    """The last of them that has a path gives its content."""
+    """The last source with a path determines its content."""
     files = files_of(projected={"sources": [SOURCES[index] for index in order]})
     last = max((0, 1), key=order.index)
     assert files["same"][0] == (b"text", b"secret")[last]

@@ -1,4 +1,4 @@
-"""Expansion of commands and paths, and what always holds for it."""
+"""Expansion of commands and subpaths, and its properties."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,12 +12,12 @@ TEXTS = st.text(alphabet="$()A\u00e4 ", max_size=20)
 
 
 def test_command_is_expanded_word_by_word() -> None:
-    """An argument never becomes two."""
+    """A value with spaces stays one argument."""
     assert expand_all(("$(A)", "x $(B)"), {"A": "a b"}) == ("a b", "x $(B)")
 
 
 def test_sub_path_needs_a_value_for_every_variable() -> None:
-    """A missing or empty one would mount the wrong place; all of them are named, sorted."""
+    """A missing or empty value would mount the wrong path; the error names all of them, sorted."""
     assert expand_sub_path("logs/$(POD)", {"POD": "web"}) == "logs/web"
     with pytest.raises(ContainerConfigError, match=r"^missing value for A, B$"):
         expand_sub_path("$(B)/$(A)/$(C)", {"A": "", "C": "c"})
@@ -26,13 +26,13 @@ def test_sub_path_needs_a_value_for_every_variable() -> None:
 @settings(max_examples=200)
 @given(TEXTS)
 def test_text_without_dollars_and_doubled_dollars_survive(text: str) -> None:
-    """Doubling every dollar protects any text."""
+    """Doubling every dollar protects any text from expansion."""
     assert expand(text.replace("$", "$$"), lambda _: "X") == text
 
 
 @settings(max_examples=200)
 @given(TEXTS, TEXTS)
 def test_values_are_never_expanded_again(text: str, value: str) -> None:
-    """Whatever a value holds, it comes out as it is: a mark in its place can be replaced afterwards."""
+    """References inside a value stay as they are."""
     marked = expand(text, mapping_func_for({"A": "\0"}))
     assert expand(text, mapping_func_for({"A": value})) == marked.replace("\0", value)

@@ -1,4 +1,4 @@
-"""Sandboxes and containers as CRI is asked for them."""
+"""Sandbox and container configurations sent over CRI."""
 
 import json
 
@@ -48,8 +48,8 @@ def request_for(pod: Pod, **fields: object) -> ContainerRequest:
     )
 
 
-def test_sandbox_says_whose_it_is_and_what_it_has() -> None:
-    """Names, logs, resolver and kernel settings; labels that crictl and other kubelets understand."""
+def test_sandbox_config_has_the_metadata_and_settings_of_its_pod() -> None:
+    """Names, logs, resolver and sysctls; labels as crictl and other kubelets expect them."""
     context = PodSecurityContext(sysctls=(Sysctl(name="kernel.shm_rmid_forced", value="1"),))
     pod = build.pod("web", labels={"app": "web"}, annotations={"note": "x"}, security_context=context)
     found = asked(pod)
@@ -68,12 +68,12 @@ def test_sandbox_says_whose_it_is_and_what_it_has() -> None:
 
 
 def test_sandbox_in_the_machines_network_has_its_name() -> None:
-    """Not one of its own."""
+    """The hostname in its configuration is empty."""
     assert asked(build.pod(host_network=True)).hostname == ""
 
 
 def test_sandbox_maps_ports_of_sidecars_and_containers() -> None:
-    """Of init containers that end before others start, none."""
+    """Ports of plain init containers are not mapped."""
     ports = (
         ContainerPort(container_port=80, host_port=8080, host_ip="192.0.2.1", protocol="UDP"),
         ContainerPort(container_port=81, protocol="SCTP"),
@@ -89,7 +89,7 @@ def test_sandbox_maps_ports_of_sidecars_and_containers() -> None:
 
 
 def test_container_has_everything_that_was_resolved() -> None:
-    """The image by its id, the log by its path in the pod's folder."""
+    """The image is given by its id, the log by its path relative to the pod's log directory."""
     pod = build.pod(containers=(build.container(working_dir="/srv", tty=True, stdin=True, stdin_once=True),))
     found = container_config(request_for(pod), MACHINE, log_directory="/logs/pod", image_user="0")
     assert (found.metadata.name, found.metadata.attempt, found.log_path) == ("main", 3, "main/3.log")
@@ -101,8 +101,8 @@ def test_container_has_everything_that_was_resolved() -> None:
     assert found.stop_signal == cri.RUNTIME_DEFAULT
 
 
-def test_container_bears_what_is_needed_to_end_it_later() -> None:
-    """Its hook and its ports as JSON, as the Go kubelet writes and reads them."""
+def test_container_has_annotations_for_its_later_termination() -> None:
+    """Hook and ports are JSON, as the Go kubelet writes and reads them."""
     hook = LifecycleHandler(exec=ExecAction(command=("bye",)))
     main = build.container(
         lifecycle=Lifecycle(pre_stop=hook, stop_signal="SIGUSR1"),
@@ -144,7 +144,7 @@ def test_container_bears_what_is_needed_to_end_it_later() -> None:
     ids=["plain", "path of the machine", "from the machine", "both ways"],
 )
 def test_mounts_are_handed_on(mount: Mount, expected: tuple[object, ...]) -> None:
-    """Paths of the machine keep their SELinux labels."""
+    """Host paths keep their SELinux labels."""
     main = build.container(volume_mounts=(VolumeMount(name="machine", mount_path="/host"),))
     volume = Volume(name="machine", host_path=HostPathVolumeSource(path="/a"))
     pod = build.pod(containers=(main,), volumes=(volume,))

@@ -1,4 +1,4 @@
-"""Where the containers of a pod look up names."""
+"""The DNS configuration of pods."""
 
 import pytest
 from hypothesis import given, settings
@@ -30,7 +30,7 @@ IN_CLUSTER = Resolver(
     ],
 )
 def test_policy_of_a_pod_decides(policy: str, host_network: bool, cluster: ClusterDns, expected: Resolver) -> None:
-    """The cluster's servers where there are some; the machine's for pods in its network."""
+    """Cluster DNS if there is one; the node's resolver for pods in the host network."""
     pod = build.pod(dns_policy=policy, host_network=host_network)
     assert pod_resolver(pod, cluster, MACHINE) == expected
 
@@ -42,7 +42,7 @@ def test_cluster_without_a_domain_adds_no_names() -> None:
 
 
 def test_config_of_a_pod_is_added() -> None:
-    """What is there already is not there twice, and its options go before others."""
+    """Duplicates are dropped, and the pod's options take precedence."""
     more = PodDNSConfig(
         nameservers=("192.0.2.1", "192.0.2.9"),
         searches=("example.test", "other.test"),
@@ -60,7 +60,7 @@ def test_config_of_a_pod_is_added() -> None:
     searches=st.lists(st.text("abc.", min_size=1, max_size=300), max_size=50).map(tuple),
 )
 def test_pod_never_has_more_than_resolvers_put_up_with(servers: tuple[str, ...], searches: tuple[str, ...]) -> None:
-    """Three servers, 32 domains, none longer than 253 characters, 2048 together; the first ones win."""
+    """Three servers, 32 domains of at most 253 characters each, 2048 in total; the first ones win."""
     pod = build.pod(dns_policy="None", dns_config=PodDNSConfig(nameservers=servers, searches=searches))
     found = pod_resolver(pod, CLUSTER, MACHINE)
     assert len(found.servers) <= 3
@@ -71,7 +71,7 @@ def test_pod_never_has_more_than_resolvers_put_up_with(servers: tuple[str, ...],
 
 
 def test_domains_that_are_too_many_characters_together_are_left_out_from_the_end() -> None:
-    """Nine of 250 characters are more than 2048."""
+    """Nine domains of 250 characters exceed 2048."""
     searches = tuple(f"{number}" * 250 for number in range(9))
     pod = build.pod(dns_policy="None", dns_config=PodDNSConfig(searches=searches))
     assert pod_resolver(pod, CLUSTER, MACHINE).searches == searches[:8]
@@ -89,5 +89,5 @@ def test_domains_that_are_too_many_characters_together_are_left_out_from_the_end
     ids=["nothing", "servers add up", "last search counts", "last of an option counts", "what is none is passed over"],
 )
 def test_file_is_read_as_resolvers_read_it(text: str, expected: Resolver) -> None:
-    """Lines of a resolv.conf."""
+    """Covers the lines of a resolv.conf."""
     assert parse_resolver(text) == expected

@@ -1,4 +1,4 @@
-"""What is spoken besides CRI: containerd's events, and the way to a runtime's streams."""
+"""Protocols beside CRI: containerd's events, and connections to the runtime's streams."""
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +22,7 @@ def field(number: int, data: bytes) -> bytes:
 def envelope(topic: str, id: str, more: bytes = b"") -> bytes:
     event = field(1, id.encode()) + more
     any_event = field(1, b"containerd.events.TaskDelete") + field(2, event)
-    # A timestamp, of seconds as a number and nanoseconds.
+    # A timestamp: seconds as a varint, and nanoseconds.
     time = field(1, varint(1 << 3) + varint(1_700_000_000) + varint(2 << 3) + varint(5))
     return time + field(2, b"k8s.io") + field(3, topic.encode()) + field(4, any_event)
 
@@ -30,15 +30,15 @@ def envelope(topic: str, id: str, more: bytes = b"") -> bytes:
 @settings(max_examples=50)
 @given(topic=st.text(max_size=200), id=st.text(max_size=300), number=st.integers(0, 2**64 - 1))
 def test_event_is_read_whatever_else_it_holds(topic: str, id: str, number: int) -> None:
-    """Numbers of any size, and fields nobody knows."""
+    """Varints of any size and unknown fields are skipped."""
     more = varint(3 << 3) + varint(number) + varint(9 << 3 | 1) + bytes(8) + varint(10 << 3 | 5) + bytes(4)
     assert read_containerd_event(envelope(topic, id, more)) == ContainerdEvent(topic, id)
 
 
 @settings(max_examples=200)
 @given(st.binary(max_size=60) | st.builds(lambda cut: envelope("/tasks/delete", "x" * 64)[:cut], st.integers(0, 130)))
-def test_what_is_no_event_is_an_error_of_value(data: bytes) -> None:
-    """Never another one."""
+def test_malformed_event_is_a_value_error(data: bytes) -> None:
+    """Any bytes give an event or a ValueError."""
     try:
         found = read_containerd_event(data)
     except ValueError:
@@ -47,7 +47,7 @@ def test_what_is_no_event_is_an_error_of_value(data: bytes) -> None:
 
 
 def test_number_without_an_end_is_no_event() -> None:
-    """However long it goes on."""
+    """Decoding stops instead of reading on."""
     with pytest.raises(ValueError, match="too long"):
         read_containerd_event(b"\xff" * 20)
 
@@ -61,7 +61,7 @@ def test_subscription_is_one_filter() -> None:
 
 
 def test_request_asks_for_spdy() -> None:
-    """At the address that the runtime gave."""
+    """It goes to the address that the runtime returned."""
     lines = upgrade_request("http://127.0.0.1:1234/exec/abc?x=1", "v4.channel.k8s.io").decode().split("\r\n")
     assert lines[0] == "POST /exec/abc?x=1 HTTP/1.1"
     assert {"Host: 127.0.0.1:1234", "Upgrade: SPDY/3.1", "X-Stream-Protocol-Version: v4.channel.k8s.io"} <= set(lines)
@@ -81,14 +81,14 @@ def test_request_asks_for_spdy() -> None:
     ids=["agreed", "silently agreed", "refused", "other protocol", "other version", "nothing"],
 )
 def test_answer_is_checked(head: str, problem: str) -> None:
-    """Before anything is sent."""
+    """The response is checked before data is sent."""
     found = upgrade_refusal(f"{head}\r\n\r\n".encode(), PORT_PROTOCOL)
     assert problem in found
     assert bool(found) is bool(problem)
 
 
 def test_exit_code_is_in_the_status() -> None:
-    """Success is zero."""
+    """A status of Success means zero."""
     assert exit_code_of(b'{"metadata":{},"status":"Success"}') == 0
     causes = b'{"causes":[{"reason":"ExitCode","message":"7"}]}'
     assert exit_code_of(b'{"status":"Failure","reason":"NonZeroExitCode","details":' + causes + b"}") == 7
@@ -106,6 +106,6 @@ def test_exit_code_is_in_the_status() -> None:
     ids=["internal error", "lost", "words", "other", "no code"],
 )
 def test_command_that_did_not_come_to_its_end_is_a_failure(told: bytes, message: str) -> None:
-    """In the runtime's words."""
+    """The message is the runtime's."""
     with pytest.raises(RuntimeFailure, match=message):
         exit_code_of(told)

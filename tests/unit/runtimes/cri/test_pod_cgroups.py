@@ -1,4 +1,4 @@
-"""What all of a pod may use together, and the cgroup that says so."""
+"""The resource limits of whole pods, and their cgroups."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ def written(pod: Pod, *, has_cgroup_v2: bool = False) -> dict[str, str]:
     ids=["best effort", "all limited", "CPU limited", "one without limits", "overhead", "whole pod"],
 )
 def test_pod_has_the_sum_of_its_containers(pod: Pod, shares: str, quota: str | None, memory: str | None) -> None:
-    """A limit only if no container is without; the pod's own word goes first."""
+    """A pod has a limit only if all its containers do; pod-level resources take precedence."""
     found = written(pod)
     assert found["cpu.shares"] == shares
     assert (found.get("cpu.cfs_quota_us"), found.get("memory.limit_in_bytes")) == (quota, memory)
@@ -53,7 +53,7 @@ def test_pod_has_the_sum_of_its_containers(pod: Pod, shares: str, quota: str | N
 
 @pytest.mark.parametrize(("has_cgroup_v2", "controller"), [(True, ""), (False, "pids")])
 def test_pod_may_have_so_many_processes(has_cgroup_v2: bool, controller: str) -> None:
-    """All of its containers together; any number, if nobody says."""
+    """The limit covers all containers of the pod; zero or less means no limit."""
     limited = pod_cgroup_values(pod_of(FULL), has_cgroup_v2=has_cgroup_v2, max_pids=100)
     assert limited[-1] == (controller, "pids.max", "100")
     for unlimited in (0, -1):
@@ -64,20 +64,20 @@ def test_pod_may_have_so_many_processes(has_cgroup_v2: bool, controller: str) ->
 @settings(max_examples=50)
 @given(st.integers(0, 10**6))
 def test_weight_of_the_newer_cgroups_is_within_its_range(milli_cpu: int) -> None:
-    """1 to 10000."""
+    """The range of cpu.weight is 1 to 10000."""
     found = written(pod_of(ResourceRequirements(requests={"cpu": f"{milli_cpu}m"})), has_cgroup_v2=True)
     assert 1 <= int(found["cpu.weight"]) <= 10_000
 
 
 def test_cgroup_of_a_pod_is_one_of_those_it_may_be() -> None:
-    """So that it is found when nothing but its UID is known."""
+    """A pod's cgroup can be found by its UID alone."""
     for pod in (pod_of(FULL), pod_of(ResourceRequirements())):
         for driver in (SYSTEMD, "cgroupfs"):
             assert pod_cgroup(pod, driver=driver) in possible_pod_cgroups(pod.metadata.uid, driver=driver)
 
 
 def test_cgroups_are_made_in_each_hierarchy_and_taken_away(tmp_path: Path) -> None:
-    """With the kernel the files are there by themselves, and do not keep a folder from going."""
+    """The test deletes the files itself; in a real hierarchy they do not prevent the removal."""
     for controller in ("cpu", "memory", "pids"):
         (tmp_path / controller).mkdir()
     cgroups, pod = PodCgroups(CriHost(), tmp_path), pod_of(FULL)
@@ -93,7 +93,7 @@ def test_cgroups_are_made_in_each_hierarchy_and_taken_away(tmp_path: Path) -> No
 
 
 def test_newer_cgroups_hand_on_their_controllers(tmp_path: Path) -> None:
-    """Each folder to those below it."""
+    """Each folder delegates to the folders below it."""
     cgroups, pod = PodCgroups(CriHost(has_cgroup_v2=True), tmp_path), pod_of(FULL)
     cgroups.make(pod)
     place = tmp_path / f"kubepods/burstable/pod{pod.metadata.uid}"
@@ -108,8 +108,8 @@ def test_newer_cgroups_hand_on_their_controllers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("driver", [SYSTEMD, "cgroupfs"])
-def test_what_cannot_be_made_is_no_failure(tmp_path: Path, driver: str) -> None:
-    """Nothing is there to write to, or systemd does it."""
+def test_cgroup_that_cannot_be_created_is_no_failure(tmp_path: Path, driver: str) -> None:
+    """The hierarchy is not writable, or systemd manages it."""
     (tmp_path / "file").write_text("")
     cgroups = PodCgroups(CriHost(cgroup_driver=driver, has_cgroup_v2=True), tmp_path / "file")
     cgroups.make(pod_of(FULL))

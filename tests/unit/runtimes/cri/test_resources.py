@@ -1,4 +1,4 @@
-"""What containers may use, in the kernel's terms; and the cgroup they are in."""
+"""Container resources in CRI terms, and the cgroups of pods."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def pod_with(requests: dict[str, str], limits: dict[str, str], **spec: Any) -> P
 def test_container_has_shares_quota_and_memory(
     requests: dict[str, str], limits: dict[str, str], shares: int, quota: int, memory: int
 ) -> None:
-    """A request is a weight, a limit of CPU a part of each tenth of a second."""
+    """A request becomes CPU shares, a CPU limit a quota per period of 100 ms."""
     pod = pod_with(requests, limits)
     found = container_resources(pod, pod.spec.containers[0], MACHINE)
     assert (found.cpu_shares, found.cpu_quota, found.cpu_period) == (shares, quota, 100_000)
@@ -51,14 +51,14 @@ def test_container_has_shares_quota_and_memory(
 @settings(max_examples=100)
 @given(st.integers(0, 10**7))
 def test_shares_and_quota_stay_within_what_the_kernel_takes(milli_cpu: int) -> None:
-    """And grow with what is asked for."""
+    """Shares never shrink when the amount grows."""
     assert 2 <= cpu_shares(milli_cpu) <= 262_144
     assert cpu_shares(milli_cpu) <= cpu_shares(milli_cpu + 1)
     assert cpu_quota(milli_cpu) == 0 if milli_cpu == 0 else cpu_quota(milli_cpu) >= 1000
 
 
 def test_limits_of_the_whole_pod_hold_where_a_container_has_none() -> None:
-    """Its own go first; zero is none."""
+    """A container's own limit takes precedence; zero means no limit."""
     whole = ResourceRequirements(limits={"cpu": "2", "memory": "2Mi", "hugepages-2Mi": "4Mi"})
     machine = CriHost(huge_page_sizes=("2MB",))
     without = pod_with({}, {"cpu": "0"}, resources=whole)
@@ -71,8 +71,8 @@ def test_limits_of_the_whole_pod_hold_where_a_container_has_none() -> None:
     assert found.hugepage_limits[0].limit == 2 * 2**20
 
 
-def test_huge_pages_that_nobody_asked_for_may_not_be_used() -> None:
-    """A limit for each size that the machine has, and for no other."""
+def test_huge_pages_without_a_limit_are_forbidden() -> None:
+    """There is one limit for each page size of the node, and none for other sizes."""
     pod = pod_with({}, {"hugepages-2Mi": "8Mi", "hugepages-64Ki": "64Ki"})
     machine = CriHost(huge_page_sizes=("1GB", "2MB"))
     found = container_resources(pod, pod.spec.containers[0], machine)
@@ -81,7 +81,7 @@ def test_huge_pages_that_nobody_asked_for_may_not_be_used() -> None:
 
 @pytest.mark.parametrize(("size", "name"), [(64 * 1024, "64KB"), (2**21, "2MB"), (2**30, "1GB"), (512, "512B")])
 def test_size_of_pages_has_the_kernels_name(size: int, name: str) -> None:
-    """In its largest unit."""
+    """The name uses the largest fitting unit."""
     assert page_size_name(size) == name
 
 
@@ -96,14 +96,14 @@ def test_size_of_pages_has_the_kernels_name(size: int, name: str) -> None:
     ids=["v1", "v1 with swap", "v2", "v2 with swap"],
 )
 def test_container_has_no_swap_and_ends_as_a_whole(machine: CriHost, unified: dict[str, str], swap: int) -> None:
-    """As far as the kernel lets us say so."""
+    """As far as the cgroup version supports it."""
     pod = pod_with({}, {"memory": "1Mi"})
     found = container_resources(pod, pod.spec.containers[0], machine)
     assert (dict(found.unified), found.memory_swap_limit_in_bytes) == (unified, swap)
 
 
 def test_sandbox_has_the_sum_and_its_overhead_apart() -> None:
-    """An init container counts if it needs more than all others together."""
+    """An init container counts if it needs more than all other containers together."""
     big = build.container("big", resources=ResourceRequirements(requests={"cpu": "3"}))
     pod = pod_with({"cpu": "1"}, {"cpu": "2", "memory": "1Mi"}, init_containers=(big,), overhead={"cpu": "100m"})
     found, overhead = sandbox_resources(pod, MACHINE), sandbox_overhead(pod, MACHINE)
@@ -128,12 +128,12 @@ def test_sandbox_has_the_sum_and_its_overhead_apart() -> None:
     ],
 )
 def test_pod_has_a_cgroup_by_its_class(quality: str, driver: str, root: str, expected: str) -> None:
-    """Where everybody who knows Kubernetes looks for it."""
+    """The path is the one of the Go kubelet."""
     pod = build.pod(uid="a-1", status=PodStatus(qos_class=quality))
     assert pod_cgroup(pod, driver=driver, root=root) == expected
 
 
-def test_class_of_a_pod_without_a_status_is_what_it_asks_for() -> None:
-    """Static pods have none yet."""
+def test_qos_class_without_a_status_is_computed_from_the_spec() -> None:
+    """Static pods have no QoS class in their status yet."""
     pod = pod_with({"cpu": "1"}, {})
     assert pod_cgroup(pod, driver=CGROUPFS) == f"/kubepods/burstable/pod{pod.metadata.uid}"

@@ -1,4 +1,4 @@
-"""What processes of a pod may do and whom they run as."""
+"""Security contexts in CRI terms: users, groups, profiles and namespaces."""
 
 from typing import Any
 
@@ -49,10 +49,10 @@ def made(
         (5, 0, "1000", (0, "")),
     ],
 )
-def test_container_runs_as_whom_the_nearest_says(
+def test_user_is_that_of_the_container_then_the_pod_then_the_image(
     pod: int | None, container: int | None, image_user: str, expected: tuple[int | None, str]
 ) -> None:
-    """Container, then pod, then image; zero is a word, too."""
+    """Zero is a valid user."""
     found = made(PodSecurityContext(run_as_user=pod), SecurityContext(run_as_user=container), image_user=image_user)
     assert (found.run_as_user.value if found.HasField("run_as_user") else None, found.run_as_username) == expected
 
@@ -60,14 +60,14 @@ def test_container_runs_as_whom_the_nearest_says(
 @settings(max_examples=50)
 @given(pod=st.none() | st.integers(0, 9), container=st.none() | st.integers(0, 9))
 def test_group_of_the_container_goes_before_the_pods(pod: int | None, container: int | None) -> None:
-    """None says nothing."""
+    """Without either no group is set."""
     found = made(PodSecurityContext(run_as_group=pod), SecurityContext(run_as_group=container))
     expected = pod if container is None else container
     assert (found.run_as_group.value if found.HasField("run_as_group") else None) == expected
 
 
 def test_sandbox_has_a_group_only_with_a_user() -> None:
-    """Runtimes refuse it otherwise, and nothing in a sandbox cares."""
+    """Runtimes refuse a group without a user, and sandboxes do not need one."""
     alone = sandbox_security(build.pod(security_context=PodSecurityContext(run_as_group=7)))
     both = sandbox_security(build.pod(security_context=PodSecurityContext(run_as_group=7, run_as_user=8)))
     assert (alone.HasField("run_as_group"), both.run_as_group.value, both.run_as_user.value) == (False, 7, 8)
@@ -75,7 +75,7 @@ def test_sandbox_has_a_group_only_with_a_user() -> None:
 
 
 def test_groups_of_the_pod_are_the_containers() -> None:
-    """That of its volumes first; `Strict` leaves out those of the image."""
+    """The fsGroup comes first; `Strict` ignores the groups of the image."""
     context = PodSecurityContext(fs_group=1, supplemental_groups=(2, 3), supplemental_groups_policy="Strict")
     for found in (made(context), sandbox_security(build.pod(security_context=context))):
         assert list(found.supplemental_groups) == [1, 2, 3]
@@ -106,7 +106,7 @@ def test_groups_of_the_pod_are_the_containers() -> None:
 def test_seccomp_is_the_containers_then_the_pods_then_the_nodes(
     pod: SeccompProfile | None, container: SeccompProfile | None, default: bool, expected: tuple[Any, str]
 ) -> None:
-    """Profiles of the machine are below the node's folder."""
+    """Localhost profiles are below the node's seccomp folder."""
     found = made(
         PodSecurityContext(seccomp_profile=pod),
         SecurityContext(seccomp_profile=container),
@@ -116,14 +116,14 @@ def test_seccomp_is_the_containers_then_the_pods_then_the_nodes(
 
 
 def test_seccomp_profile_without_a_name_is_refused() -> None:
-    """Nothing would be confined."""
+    """The container would run unconfined."""
     with pytest.raises(RuntimeFailure, match="localhostProfile must be set"):
         made(PodSecurityContext(seccomp_profile=SeccompProfile(type="Localhost")))
 
 
 @pytest.mark.parametrize("kind", ["", "runtimeDefault", "Confined"])
 def test_profile_of_a_kind_nobody_knows_is_refused(kind: str) -> None:
-    """Upstream leaves such a container unconfined."""
+    """Upstream runs such a container unconfined."""
     with pytest.raises(RuntimeFailure, match="there is no seccomp or AppArmor profile"):
         made(PodSecurityContext(seccomp_profile=SeccompProfile(type=kind)))
 
@@ -143,10 +143,10 @@ def test_profile_of_a_kind_nobody_knows_is_refused(kind: str) -> None:
     ],
     ids=["none", "pod", "annotation", "container"],
 )
-def test_app_armor_is_told_in_both_ways(
+def test_app_armor_profile_is_set_in_both_fields(
     pod: AppArmorProfile | None, container: AppArmorProfile | None, annotation: str, expected: tuple[Any, ...]
 ) -> None:
-    """Old runtimes know only the second."""
+    """Old runtimes only know the second field."""
     annotations = {"container.apparmor.security.beta.kubernetes.io/main": annotation}
     found = made(
         PodSecurityContext(app_armor_profile=pod),
@@ -158,7 +158,7 @@ def test_app_armor_is_told_in_both_ways(
 
 
 def test_rest_of_a_security_context_is_handed_on() -> None:
-    """Field by field."""
+    """Covers each remaining field, and the defaults."""
     context = SecurityContext(
         privileged=True,
         read_only_root_filesystem=True,
@@ -183,7 +183,7 @@ def test_rest_of_a_security_context_is_handed_on() -> None:
 
 
 def test_proc_may_be_unmasked() -> None:
-    """Then nothing is masked or read-only."""
+    """No path is masked or read-only."""
     found = made(None, SecurityContext(proc_mount="Unmasked"))
     assert (list(found.masked_paths), list(found.readonly_paths)) == ([], [])
 
@@ -199,20 +199,20 @@ def test_proc_may_be_unmasked() -> None:
         ({"host_users": True}, "", (cri.POD, cri.CONTAINER, cri.POD, "")),
     ],
 )
-def test_pod_shares_what_it_says(spec: dict[str, Any], target: str, expected: tuple[Any, ...]) -> None:
-    """Who debugs a container sees its processes, unless it sees them anyway."""
+def test_namespaces_follow_the_pod_spec(spec: dict[str, Any], target: str, expected: tuple[Any, ...]) -> None:
+    """A debug container shares the processes of its target, unless the pod or node already shares them."""
     found = namespaces(build.pod(**spec), target)
     assert (found.network, found.pid, found.ipc, found.target_id) == expected
 
 
 def test_users_of_its_own_are_refused() -> None:
-    """The pod would have less isolation than it asked for."""
+    """Ignoring hostUsers=false would give the pod less isolation than requested."""
     with pytest.raises(RuntimeFailure, match="hostUsers"):
         namespaces(build.pod(host_users=False))
 
 
 def test_sandbox_is_privileged_if_a_container_is() -> None:
-    """Else the container could not be."""
+    """CRI requires it for privileged containers."""
     main = build.container(security_context=SecurityContext(privileged=True))
     pod: Pod = build.pod(containers=(build.container("other"), main))
     assert (sandbox_security(pod).privileged, sandbox_security(build.pod()).privileged) == (True, False)

@@ -1,4 +1,4 @@
-"""What CRI tells, as the node sees it."""
+"""Converting CRI statuses to those of the node."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -74,22 +74,22 @@ def status(**fields: Any) -> cri.ContainerStatus:
     ids=["created", "running", "completed", "error", "never started", "quick", "unknown"],
 )
 def test_container_is_where_it_is_in_its_life(fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    """How it ended is told only once it has."""
+    """Exit code and reason are set only for exited containers."""
     found = runtime_container(status(**fields), "box")
     assert (found.state, found.started_at, found.finished_at, found.exit_code, found.reason) == expected
     assert (found.name, found.attempt, found.hash, found.sandbox_id) == ("main", 4, "abc", "box")
     assert (found.image, found.image_id, found.user) == ("example/image:1", "example/image@sha256:1", None)
 
 
-def test_container_tells_its_user_if_the_runtime_does() -> None:
-    """New runtimes do."""
+def test_container_has_its_user_if_the_runtime_reports_it() -> None:
+    """Only recent runtimes report it."""
     linux = cri.LinuxContainerUser(uid=1, gid=2, supplemental_groups=[3])
     found = runtime_container(status(state=cri.CONTAINER_RUNNING, user=cri.ContainerUser(linux=linux)), "box")
     assert found.user == ContainerUser(linux=LinuxContainerUser(uid=1, gid=2, supplemental_groups=(3,)))
 
 
-def test_container_that_was_never_started_is_told_by_the_list_alone() -> None:
-    """The same as its status would tell."""
+def test_created_container_is_converted_from_the_list_alone() -> None:
+    """The result equals the one from its status."""
     full = status(state=cri.CONTAINER_CREATED)
     listed = cri.Container(
         id="c",
@@ -104,8 +104,8 @@ def test_container_that_was_never_started_is_told_by_the_list_alone() -> None:
     assert created_container(listed) == runtime_container(full, "box")
 
 
-def test_sandbox_tells_its_addresses() -> None:
-    """All of them, the first one first."""
+def test_sandbox_has_its_addresses() -> None:
+    """All addresses, the primary one first."""
     found = runtime_sandbox(
         cri.PodSandboxStatus(
             id="box",
@@ -123,7 +123,7 @@ def test_sandbox_tells_its_addresses() -> None:
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.booleans()), max_size=12))
 def test_everything_is_with_its_pod_newest_first(made: list[tuple[str, int, bool]]) -> None:
-    """Nothing is lost, and nothing is where it does not belong."""
+    """No container or sandbox is lost or in the wrong pod."""
     boxes = [
         (PodOwner(PodUid(uid), "default", uid), Sandbox(id=f"{number}", created_at=at(age)))
         for number, (uid, age, is_box) in enumerate(made)
@@ -149,8 +149,8 @@ def test_everything_is_with_its_pod_newest_first(made: list[tuple[str, int, bool
         )
 
 
-def test_what_no_kubelet_made_is_nobodys() -> None:
-    """Others may use the same runtime."""
+def test_sandbox_without_kubelet_labels_has_no_owner() -> None:
+    """Other clients may use the same runtime."""
     assert owner_of(cri.PodSandbox(labels={"app": "x"})) is None
     assert owner_of(cri.PodSandbox(labels=LABELS)) == PodOwner(PodUid("uid"), "default", "web")
 
@@ -173,18 +173,18 @@ def condition(kind: str, *, is_ready: bool) -> cri.RuntimeCondition:
         ),
     ],
 )
-def test_runtime_that_is_not_ready_says_why(conditions: list[cri.RuntimeCondition], expected: tuple[str, str]) -> None:
-    """In the Go kubelet's words."""
+def test_unready_runtime_has_an_error(conditions: list[cri.RuntimeCondition], expected: tuple[str, str]) -> None:
+    """The texts are those of the Go kubelet."""
     assert runtime_condition_errors(cri.RuntimeStatus(conditions=conditions)) == expected
 
 
-def test_runtime_that_says_nothing_is_not_ready() -> None:
-    """Silence is no consent."""
+def test_runtime_without_conditions_is_not_ready() -> None:
+    """Missing conditions count as not ready."""
     assert all(runtime_condition_errors(cri.RuntimeStatus()))
 
 
 def test_usage_is_what_was_measured() -> None:
-    """What was not is not known; who was not measured at all uses nothing that one could tell."""
+    """Other values are unknown; without any measurement there is no usage."""
     cpu = cri.CpuUsage(timestamp=2 * 10**9, usage_core_nano_seconds=cri.UInt64Value(value=5))
     memory = cri.MemoryUsage(timestamp=10**9, working_set_bytes=cri.UInt64Value(value=0))
     layer = cri.FilesystemUsage(used_bytes=cri.UInt64Value(value=7))

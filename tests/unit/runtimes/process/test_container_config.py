@@ -1,4 +1,4 @@
-"""What supervisors are told to do, and what is refused."""
+"""Configurations of container supervisors, and requests that are refused."""
 
 import signal
 from datetime import UTC, datetime
@@ -69,8 +69,8 @@ def test_command_and_arguments_are_what_runs() -> None:
     assert config(request(args=("sleep", "1"))).argv == ("sleep", "1")
 
 
-def test_environment_has_what_every_container_has_underneath() -> None:
-    """The container's own goes on top."""
+def test_environment_has_the_usual_variables() -> None:
+    """The container's own variables override them."""
     made = dict(config(request("a", tty=True)).environment)
     assert made == {"PATH": made["PATH"], "HOSTNAME": "web", "HOME": "/root", "TERM": "xterm", "A": "1"}
     assert (
@@ -80,12 +80,12 @@ def test_environment_has_what_every_container_has_underneath() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    """Nobody logs an environment by accident."""
+    """The repr, which may be logged, does not contain the environment."""
     assert repr(config(request("a"))) == "ContainerConfig(id)"
 
 
 def test_host_network_keeps_the_name_of_the_machine() -> None:
-    """The name goes with the network."""
+    """The hostname belongs to the network namespace."""
     assert config(request("a")).hostname == "web"
     assert config(request("a", pod={"host_network": True})).hostname == ""
 
@@ -109,8 +109,8 @@ def test_host_network_keeps_the_name_of_the_machine() -> None:
     ],
     ids=["no command", "other user", "other group", "root in a user namespace", "no lock without namespace"],
 )
-def test_what_cannot_be_is_a_config_error(machine: ProcessHost, wanted: ContainerRequest, told: str) -> None:
-    """It would not work better the next time, so the reason says that the configuration is to blame."""
+def test_impossible_request_is_a_config_error(machine: ProcessHost, wanted: ContainerRequest, told: str) -> None:
+    """A retry would fail as well, so the reason names the configuration."""
     with pytest.raises(RuntimeFailure, match=told) as failure:
         config(wanted, machine)
     assert failure.value.reason == "CreateContainerConfigError"
@@ -127,10 +127,10 @@ def test_what_cannot_be_is_a_config_error(machine: ProcessHost, wanted: Containe
     ],
     ids=["root", "with a group of its own", "container first, without one", "zero is a user", "groups once each"],
 )
-def test_root_becomes_whom_the_pod_asks_for(
+def test_root_becomes_the_requested_user(
     pod: PodSecurityContext | None, container: SecurityContext | None, user: ProcessUser
 ) -> None:
-    """The container's settings go before the pod's."""
+    """The container's settings override the pod's."""
     assert user_of(pod, container, me=ROOT.me, account=ROOT.account) == user
 
 
@@ -139,7 +139,7 @@ def test_root_becomes_whom_the_pod_asks_for(
 def test_nobody_runs_as_somebody_it_did_not_ask_for(
     pod_user: int | None, pod_group: int | None, user: int | None, group: int | None
 ) -> None:
-    """Whoever is not root is itself or is refused; what is asked for is what it is."""
+    """Other users than root keep their identity or are refused; requested ids are always applied."""
     pod = PodSecurityContext(run_as_user=pod_user, run_as_group=pod_group)
     container = SecurityContext(run_as_user=user, run_as_group=group)
     asked = (user if user is not None else pod_user, group if group is not None else pod_group)
@@ -166,7 +166,7 @@ def test_nobody_runs_as_somebody_it_did_not_ask_for(
     ids=["usual", "privileged", "none", "one", "one more", "all but one"],
 )
 def test_capabilities_are_those_containers_have(context: SecurityContext | None, kept: int) -> None:
-    """Unless the container asks for more or fewer."""
+    """Unless the container adds or drops some."""
     assert 41 - len(dropped_capabilities(context)) == kept
 
 
@@ -183,7 +183,7 @@ def test_capabilities_are_those_containers_have(context: SecurityContext | None,
     ],
 )
 def test_signals_have_names(name: str | None, number: int) -> None:
-    """As `lifecycle.stopSignal` has them; what is no signal is TERM."""
+    """As in `lifecycle.stopSignal`; an unknown signal is TERM."""
     assert signal_number(name) == number
 
 
@@ -211,7 +211,7 @@ FIELDS: dict[str, Any] = {"termination_message_path": "/dev/termination-log"}
 def test_without_mounts_only_those_are_allowed_that_change_nothing(
     mounts: tuple[Mount, ...], fields: dict[str, Any], told: str
 ) -> None:
-    """Everything else would be missed by a program, so it is refused; where one can mount, all is mounted."""
+    """Other mounts are refused, as programs would miss them; with mount support all are mounted."""
     wanted = request("a", mounts=mounts, **fields)
     assert len(mounts_of(wanted, BY_ROOT)) == len(mounts)
     if not told:
@@ -231,7 +231,7 @@ def test_without_mounts_only_those_are_allowed_that_change_nothing(
     ],
 )
 def test_propagation_is_honoured_or_refused(propagation: str, way: str, is_possible: bool) -> None:
-    """What a container mounts never reaches the machine; the other direction depends."""
+    """Mounts made by a container never reach the host; the other direction depends on how mounts are made."""
     wanted = request("a", mounts=(Mount(host_path="/a", container_path="/b", propagation=propagation),))
     if is_possible:
         assert [mount.propagation for mount in mounts_of(wanted, way)] == [propagation]
@@ -244,8 +244,8 @@ V1 = AvailableCgroups(version=1, folders={MEMORY: "/m", CPU: "/c"})
 V2 = AvailableCgroups(version=2, folders={MEMORY: "/x", CPU: "/x"})
 
 
-def test_limits_are_told_in_the_words_of_each_version() -> None:
-    """Half a processor, a quarter asked for, a mebibyte."""
+def test_limits_are_written_for_each_cgroup_version() -> None:
+    """Half a CPU as limit, a quarter as request, and 1 MiB of memory."""
     resources = ResourceRequirements(limits={"cpu": "500m", "memory": "1Mi"}, requests={"cpu": "250m"})
     assert plan_cgroups(V1, "id", resources) == (
         ControlGroup(path="/m/id", values=(("memory.limit_in_bytes", 1048576),)),
@@ -259,15 +259,15 @@ def test_limits_are_told_in_the_words_of_each_version() -> None:
 
 
 @pytest.mark.parametrize("cgroups", [V1, V2, AvailableCgroups()], ids=["v1", "v2", "none"])
-def test_nothing_is_limited_that_is_not_asked_for(cgroups: AvailableCgroups) -> None:
-    """And then there is no group; nor for what is no amount."""
+def test_container_without_limits_has_no_cgroup(cgroups: AvailableCgroups) -> None:
+    """Zero and invalid quantities count as no limit."""
     assert plan_cgroups(cgroups, "id", ResourceRequirements()) == ()
     assert plan_cgroups(cgroups, "id", ResourceRequirements(limits={"memory": "0", "cpu": "nonsense"})) == ()
 
 
 @pytest.mark.parametrize("folders", [{MEMORY: "/m", PIDS: "/p"}, {MEMORY: "/p", CPU: "/p", PIDS: "/p"}])
 def test_number_of_processes_is_limited_whatever_else_is(folders: dict[str, str]) -> None:
-    """Where there is a controller for it; none is limited to less than one."""
+    """Only with a pids controller; a negative limit means none."""
     cgroups, nothing = AvailableCgroups(version=2, folders=folders), ResourceRequirements()
     assert plan_cgroups(cgroups, "id", nothing, max_pids=100) == (
         ControlGroup(path="/p/id", values=(("pids.max", 100),)),
@@ -279,7 +279,7 @@ def test_number_of_processes_is_limited_whatever_else_is(folders: dict[str, str]
 @settings(max_examples=100)
 @given(st.integers(1, 10**6), st.sampled_from([1, 2]))
 def test_any_share_of_the_processor_is_within_the_kernels_bounds(milli: int, version: int) -> None:
-    """However small or large it is."""
+    """For both cgroup versions."""
     cgroups = AvailableCgroups(version=version, folders={CPU: "/c"})
     resources = ResourceRequirements(limits={"cpu": f"{milli}m"})
     values = {name: value for group in plan_cgroups(cgroups, "id", resources) for name, value in group.values}
@@ -291,8 +291,8 @@ def test_any_share_of_the_processor_is_within_the_kernels_bounds(milli: int, ver
         assert int(str(values["cpu.max"]).split()[0]) >= 1000
 
 
-def test_ordinary_user_stays_who_it_is() -> None:
-    """What an ordinary user's supervisor gets: no user to become, no capability to give up."""
+def test_non_root_user_stays_the_same() -> None:
+    """The supervisor of a non-root user changes neither user nor capabilities."""
     made = config(request("a", stdin=True, lifecycle=Lifecycle(stop_signal="SIGINT")), ME)
     assert (made.user, made.dropped_capabilities, made.way) == (None, (), BY_USER)
     assert (made.stop_signal, made.facts.stop_signal, made.stdin) == (2, 2, True)

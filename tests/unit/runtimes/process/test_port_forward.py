@@ -1,4 +1,4 @@
-"""Who answers at a loopback port, by the tables of the kernel."""
+"""Which process listens on a loopback port, according to the kernel's tables."""
 
 import pytest
 
@@ -14,7 +14,7 @@ TABLE = """\
 
 
 def test_only_sockets_that_take_connections_are_listeners() -> None:
-    """Not the connections themselves."""
+    """Established connections are ignored."""
     assert parse_listeners("tcp", TABLE) == [
         Listener("tcp", "0100007F", 8080, "111"),
         Listener("tcp", "00000000", 80, "333"),
@@ -35,6 +35,6 @@ def test_only_sockets_that_take_connections_are_listeners() -> None:
     ids=["loopback", "the nearer one", "both families", "own family first", "nearer of six", "shared", "elsewhere"],
 )
 def test_nearest_listener_answers(places: list[tuple[str, str]], expected: dict[str, set[str]]) -> None:
-    """As the kernel chooses; several that share a port all might."""
+    """The choice is the kernel's; sockets that share a port may all answer."""
     listeners = [Listener(*place, 80, str(number)) for number, place in enumerate(places)]
     assert answering([*listeners, Listener("tcp", "0100007F", 81, "x")], 80) == expected

@@ -1,4 +1,4 @@
-"""The steps that lead to a container's view of the machine, on a made-up disk."""
+"""Planning the root file system of a container, on a fake disk."""
 
 from collections.abc import Mapping, Sequence
 
@@ -43,7 +43,7 @@ MACHINE = {
 
 
 class MadeUpDisk(HostFiles):
-    """Folders, files and links by their path."""
+    """Folders, files and links by path."""
 
     def __init__(self, entries: Mapping[str, str] = MACHINE) -> None:
         self._entries = entries
@@ -64,7 +64,7 @@ class MadeUpDisk(HostFiles):
 
 
 def added(*mounts: ViewMount, read_only: bool = False) -> list[ViewStep]:
-    """The steps beyond those that every view begins with."""
+    """The steps beyond those of every view."""
     base = plan_view([], MadeUpDisk())
     steps = plan_view(mounts, MadeUpDisk(), read_only=read_only)
     assert steps[: len(base)] == base
@@ -81,7 +81,7 @@ def volume_at(path: str, source: str = "/volume") -> ViewStep:
     ids=["is there", "a file", "made for a volume", "in a volume", "is nowhere"],
 )
 def test_spare_folder_is_mounted_where_nothing_would_be(path: str, is_mounted: bool) -> None:
-    """Nothing that is there is hidden by it, and a volume is left to its owner."""
+    """Existing paths are not hidden, and volumes are left unchanged."""
     mounts = [ViewMount("/volume", "/new/volume")]
     steps = plan_view(mounts, MadeUpDisk(), spare=ViewMount("/volume", path))
     assert (steps != plan_view(mounts, MadeUpDisk())) is is_mounted
@@ -89,7 +89,7 @@ def test_spare_folder_is_mounted_where_nothing_would_be(path: str, is_mounted: b
 
 
 def test_view_without_mounts_is_the_machine() -> None:
-    """Folders and files bound whole, links as links, in a root of memory."""
+    """Top-level folders and files are bind mounted and links recreated, in a root in memory."""
     steps = plan_view([], MadeUpDisk())
     assert steps[0] == ViewStep("memory", "/", "/")
     assert [step.path for step in steps if step.action == "bind"] == [
@@ -110,12 +110,12 @@ def test_view_without_mounts_is_the_machine() -> None:
     ids=["exists", "written oddly", "is a link", "missing in the root", "missing, two deep"],
 )
 def test_mount_point_is_found_or_made_in_memory(path: str, steps: list[ViewStep]) -> None:
-    """What exists is used; what is missing in the root is made there, for the root is ours."""
+    """Existing paths are used; missing ones are created in the root, which is in memory."""
     assert added(ViewMount("/volume", path)) == steps
 
 
 def test_folder_that_lacks_a_mount_point_is_made_anew() -> None:
-    """All that it holds is bound into it; a link on the way is followed as the container would."""
+    """Its entries are bound into the new folder; links on the way are resolved inside the container."""
     assert added(ViewMount("/volume", "/var/run/secrets/x")) == [
         ViewStep("memory", "/run", "/run"),
         ViewStep(FOLDER, "/run/lock"),
@@ -126,20 +126,20 @@ def test_folder_that_lacks_a_mount_point_is_made_anew() -> None:
     ]
 
 
-def test_dev_made_anew_has_only_what_every_container_has() -> None:
-    """No disks."""
+def test_recreated_dev_has_only_the_usual_devices() -> None:
+    """Disks are left out."""
     steps = added(ViewMount("/file", "/dev/termination-log"))
     assert [step.path for step in steps if step.action == "bind"] == ["/dev/null", "/dev/termination-log"]
     assert ViewStep(FILE, "/dev/termination-log") in steps
 
 
 def test_mounts_go_on_top_of_folders_made_anew() -> None:
-    """Whatever the order they were asked for: none is covered by another's folder."""
+    """No mount is covered by a later folder, in any order of requests."""
     steps = added(ViewMount("/file", "/etc/hosts"), ViewMount("/volume", "/etc/config"))
     assert steps.index(ViewStep("memory", "/etc", "/etc")) < steps.index(volume_at("/etc/hosts", "/file"))
 
 
-def test_outer_mount_goes_first_and_is_looked_into() -> None:
+def test_outer_mount_goes_first() -> None:
     """A mount point inside a volume is one of the volume's folders."""
     steps = added(ViewMount("/etc", "/data/sub"), ViewMount("/volume", "/data"))
     assert steps == [ViewStep(FOLDER, "/data"), volume_at("/data"), volume_at("/data/sub", "/etc")]
@@ -147,7 +147,7 @@ def test_outer_mount_goes_first_and_is_looked_into() -> None:
 
 @pytest.mark.parametrize("host_path", ["/volume", "/data"], ids=["of another name", "of the same name"])
 def test_mount_point_that_a_volume_lacks_is_made_in_it(host_path: str) -> None:
-    """Once the volume is mounted; what is made for one mount is there for the next."""
+    """It is created after the volume is mounted; later mounts use the folders of earlier ones."""
     disk = MadeUpDisk({**MACHINE, "/data": ""})
     mounts = [
         ViewMount("/file", "/data/new/file"),
@@ -165,14 +165,14 @@ def test_mount_point_that_a_volume_lacks_is_made_in_it(host_path: str) -> None:
 
 
 def test_link_in_a_volume_leads_nowhere_but_in_the_view() -> None:
-    """What a container has put there can only move its own mounts."""
+    """A link made by a container can only move its own mounts."""
     steps = added(ViewMount("/volume", "/data"), ViewMount("/usr", "/data/out/new"))
     assert steps[0] == ViewStep("memory", "/etc", "/etc")
     assert steps[-1] == volume_at("/etc/new", "/usr")
 
 
 def test_read_only_view_is_locked_but_for_mounts_and_devices() -> None:
-    """Locked after mount points are made, and before volumes are mounted."""
+    """It is made read-only after mount points are created, and before volumes are mounted."""
     steps = added(ViewMount("/volume", "/data"), read_only=True)
     locked = [step.path for step in steps if step.action == "lock"]
     assert locked == ["/etc", "/run", "/usr", "/var", "/volume", "/"]
@@ -205,14 +205,14 @@ def test_read_only_view_is_locked_but_for_mounts_and_devices() -> None:
         "missing in a read-only volume",
     ],
 )
-def test_what_cannot_be_seen_is_refused(mounts: list[ViewMount], told: str) -> None:
-    """With the path in the message."""
+def test_impossible_view_is_refused(mounts: list[ViewMount], told: str) -> None:
+    """The error contains the path."""
     with pytest.raises(ImpossibleView, match=told):
         plan_view(mounts, MadeUpDisk())
 
 
 def test_folder_that_holds_too_much_is_not_made_anew() -> None:
-    """Each entry is a mount."""
+    """Each entry would be a mount."""
     entries = {"/": "", "/big": "", "/v": "", **{f"/big/{number}": "file" for number in range(6000)}}
     with pytest.raises(ImpossibleView, match="/big has too many entries"):
         plan_view([ViewMount("/v", "/big/new")], MadeUpDisk(entries))
@@ -225,7 +225,7 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join
 @settings(max_examples=200)
 @given(st.lists(st.builds(ViewMount, st.sampled_from(["/volume", "/file", "/etc"]), PATHS), max_size=4), st.booleans())
 def test_any_plan_can_be_carried_out(mounts: list[ViewMount], read_only: bool) -> None:
-    """Each step finds the folder it needs, nothing is made but in memory or in a volume, and every mount is there."""
+    """Only paths in memory or in volumes are created, none twice, and every mount is part of the plan."""
     try:
         steps = plan_view(mounts, MadeUpDisk(), read_only=read_only)
     except ImpossibleView:
@@ -249,8 +249,8 @@ def test_any_plan_can_be_carried_out(mounts: list[ViewMount], read_only: bool) -
     assert sorted(step.source for step in private) == sorted(mount.host_path for mount in mounts)
 
 
-def test_steps_can_be_told_to_bubblewrap() -> None:
-    """Its root is in memory already, and it makes the files that it binds to itself."""
+def test_steps_become_bubblewrap_arguments() -> None:
+    """Bubblewrap's root is in memory already, and it creates the targets of file binds itself."""
     steps = plan_view([ViewMount("/file", "/etc/new"), ViewMount("/volume", "/data", read_only=True)], MadeUpDisk())
     words = " ".join(bubblewrap_arguments(steps))
     assert "--tmpfs / " not in words
@@ -259,8 +259,8 @@ def test_steps_can_be_told_to_bubblewrap() -> None:
     assert words.endswith("--dir /data --ro-bind /volume /data --dev-bind /file /etc/new")
 
 
-def test_what_vanishes_while_it_is_looked_at_is_left_out() -> None:
-    """The machine goes on meanwhile."""
+def test_entry_that_vanishes_is_left_out() -> None:
+    """The host's files may change during planning."""
 
     class Vanishing(MadeUpDisk):
         def names(self, path: str) -> Sequence[str]:

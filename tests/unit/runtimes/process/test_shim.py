@@ -1,4 +1,4 @@
-"""The supervisor's small parts: logs in pieces, who a process is, files that are whole, and how little it loads."""
+"""Parts of the supervisor: imports, logs, process identities, files, messages and cgroups."""
 
 import ast
 import os
@@ -26,7 +26,7 @@ ALLOWED = {
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
 def test_supervisor_loads_little(path: Path) -> None:
-    """There is one for each container: no asyncio, no msgspec, nothing of ours but its own and how lines are written."""
+    """There is one per container: no asyncio, no msgspec, only its own package and the log format."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
@@ -43,7 +43,7 @@ OUTPUT = st.lists(st.sampled_from([b"a", b"\n", b"two words", b"x" * 20_000, b"\
 def test_log_gives_back_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], size: int
 ) -> None:
-    """However it was cut into blocks, and no entry is longer than a piece."""
+    """For any split into blocks; no log entry is longer than a piece."""
     path = tmp_path_factory.mktemp("log") / "0.log"
     output = b"".join(parts)
     log = ContainerLogFile(str(path))
@@ -55,7 +55,7 @@ def test_log_gives_back_what_was_written(
 
 
 def test_process_is_known_by_more_than_its_number() -> None:
-    """One with another start or of another boot is another."""
+    """A process with another start time or boot id is a different one."""
     me = identify(os.getpid())
     handle = open_process(me)
     assert handle is not None
@@ -68,7 +68,7 @@ def test_process_is_known_by_more_than_its_number() -> None:
 
 
 def test_file_is_created_by_one_only(tmp_path: Path) -> None:
-    """Whoever comes second is told, and nothing else is left."""
+    """A second creation returns False and changes nothing; no temporary files remain."""
     path = tmp_path / "state.json"
     assert files.create_file(str(path), b"first")
     assert not files.create_file(str(path), b"second")
@@ -81,7 +81,7 @@ def test_file_is_created_by_one_only(tmp_path: Path) -> None:
 
 
 def test_open_files_travel_with_a_message_and_are_not_inherited() -> None:
-    """Else every program started meanwhile would have them."""
+    """Otherwise every program started meanwhile would inherit them."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     reader, writer = os.pipe()
     with ours, theirs:
@@ -103,7 +103,7 @@ def test_open_files_travel_with_a_message_and_are_not_inherited() -> None:
 def test_cgroups_of_version_2_are_used_as_far_as_they_are_delegated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder for all containers, with the controllers that it has."""
+    """There is one folder for all containers, with its available controllers."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
     own = tmp_path / "own"
@@ -112,13 +112,13 @@ def test_cgroups_of_version_2_are_used_as_far_as_they_are_delegated(
     folder.mkdir()
     (folder / "cgroup.subtree_control").write_text("")
     found = find_cgroups(tmp_path, own)
-    # The last one written is what a plain file keeps; the kernel would keep all.
+    # A plain file keeps only the last write; the kernel would keep all.
     assert (found.version, dict(found.folders)) == (2, {})
     assert (folder / "cgroup.subtree_control").read_text() == "+pids"
 
 
 def test_cgroups_of_version_1_are_below_our_own(tmp_path: Path) -> None:
-    """So that they are within our own limits; a machine without any has none."""
+    """They stay within our own limits; without any hierarchy there are none."""
     own = tmp_path / "own"
     own.write_text("3:memory:/ours\n2:cpu,cpuacct:/\n0::/\n")
     assert find_cgroups(tmp_path / "nothing", own) == NO_CGROUPS

@@ -1,4 +1,4 @@
-"""What records on disk say about a container, and how a book of them is kept."""
+"""Container states from the records on disk, and the index of pods."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -69,26 +69,26 @@ def sandbox(
     ],
     ids=["made", "never to be started", "being started", "running", "ended", "ended without a trace"],
 )
-def test_records_tell_where_a_container_is(
+def test_records_give_the_state_of_a_container(
     state: ContainerStartRecord | None, exit: ContainerExitRecord | None, told: ContainerState
 ) -> None:
-    """The exit has the last word."""
+    """An exit record takes precedence."""
     container = runtime_container(facts(), state, exit)
     assert container.state == told
     assert (container.finished_at is not None) == (exit is not None)
     assert (container.started_at is not None) == (told in {ContainerState.RUNNING, ContainerState.EXITED})
 
 
-def test_end_is_told_in_full() -> None:
-    """Times to the microsecond, as the clock of the node has them."""
+def test_exit_record_is_converted_completely() -> None:
+    """Times have microseconds, like the node's clock."""
     container = runtime_container(facts(), STARTED, ENDED)
     assert (container.exit_code, container.reason, container.message) == (3, "Error", "oops")
     assert container.started_at == datetime(2026, 1, 2, 3, 4, 5, 1, tzinfo=UTC)
     assert container.finished_at == datetime(2026, 1, 2, 3, 4, 6, 2, tzinfo=UTC)
 
 
-def test_supervisors_words_are_understood() -> None:
-    """JSON has no tuples, yet an identity is one."""
+def test_start_record_is_decoded_from_json() -> None:
+    """JSON has no tuples, but a process identity is one."""
     text = b'{"supervisor": [1, 2, "boot"], "main": [1, 2, "boot"], "started_at": 1767323045000001000}'
     assert msgspec.json.decode(text, type=ContainerStartRecord) == STARTED
 
@@ -99,14 +99,14 @@ def test_supervisors_words_are_understood() -> None:
     ids=["ready", "stopped", "of another boot"],
 )
 def test_sandbox_is_ready_until_it_is_stopped_or_the_machine_is(record: SandboxRecord, is_ready: bool) -> None:
-    """It has the addresses of the machine, unless it shares its network."""
+    """It has the host's addresses, unless it uses the host network."""
     told = record.value("boot", ("192.0.2.1",))
     assert (told.is_ready, told.ips) == (is_ready, ("192.0.2.1",))
     assert msgspec.structs.replace(record, host_network=True).value("boot", ("192.0.2.1",)).ips == ()
 
 
 def test_book_forgets_a_pod_with_its_last_thing() -> None:
-    """A sandbox takes its containers with it."""
+    """Removing a sandbox removes its containers."""
     book = ProcessPods("boot", ())
     book.put_sandbox(sandbox())
     book.put_container(ContainerEntry(facts()))
@@ -126,8 +126,8 @@ THINGS = st.tuples(st.sampled_from("sc"), st.integers(0, 3), st.integers(0, 1), 
 
 @settings(max_examples=100)
 @given(st.lists(THINGS, max_size=12))
-def test_book_tells_what_was_put_into_it_newest_first(things: list[tuple[str, int, int, int, bool]]) -> None:
-    """However things come and go."""
+def test_pods_list_their_contents_newest_first(things: list[tuple[str, int, int, int, bool]]) -> None:
+    """After any sequence of additions and removals."""
     book = ProcessPods("boot", ())
     model: dict[str, tuple[int, str]] = {}
     for kind, number, pod, age, is_removed in things:

@@ -1,4 +1,4 @@
-"""What is made of the kernel's figures: who belongs to whom, what is counted, what is not known."""
+"""Resource usage from the kernel: process trees, cgroups, and unknown values."""
 
 import os
 from datetime import UTC, datetime
@@ -28,19 +28,19 @@ STAT = "7 (a ) b) S 5 7 7 0 -1 4194560 9 8 0 0 11 12 13 14 20 0 1 0 777 1000 30"
 
 
 def test_processes_are_read_whatever_their_names() -> None:
-    """A name may hold parentheses and blanks."""
+    """A name may contain parentheses and spaces."""
     assert parse_process(STAT) == ProcessStat(parent=5, ticks=23, ended_children_ticks=27, start_ticks=777)
     assert parse_resident("100 30 10 1 0 20 0\n", 4096) == ResidentMemory(30 * 4096, 10 * 4096)
 
 
 def test_time_is_that_of_all_below_the_supervisor_and_of_those_that_ended() -> None:
-    """The supervisor's own is not the container's."""
+    """The supervisor's own time is not counted."""
     supervisor, main, child = ProcessStat(1, 1000, 5, 0), ProcessStat(2, 10, 3, 0), ProcessStat(3, 20, 0, 0)
     assert cpu_nanoseconds(supervisor, [main, child], 100) == 380_000_000
 
 
 def test_memory_without_a_group_counts_what_is_shared_once() -> None:
-    """Workers forked from one program do not each use all of it."""
+    """Memory shared by forked workers is counted once."""
     found = processes_usage(7, [ResidentMemory(100, 60), ResidentMemory(90, 50)], NOW)
     assert found == ContainerResourceUsage(
         at=NOW, cpu_nanoseconds=7, memory_bytes=140, working_set_bytes=140, rss_bytes=80
@@ -49,7 +49,7 @@ def test_memory_without_a_group_counts_what_is_shared_once() -> None:
 
 
 def test_groups_of_both_versions_are_understood() -> None:
-    """Working set is usage without what can be dropped at once."""
+    """The working set is the usage minus inactive file cache."""
     second = group_usage(
         {
             "cpu.stat": "usage_usec 5\nuser_usec 3\n",
@@ -76,8 +76,8 @@ def test_groups_of_both_versions_are_understood() -> None:
     )
 
 
-def test_what_a_group_does_not_know_comes_from_its_processes() -> None:
-    """As where only one of the two controllers may be used."""
+def test_values_missing_from_a_cgroup_come_from_its_processes() -> None:
+    """Only one of the two controllers may be available."""
     processes = ContainerResourceUsage(at=NOW, cpu_nanoseconds=9, memory_bytes=8, working_set_bytes=7, rss_bytes=6)
     only_cpu, only_memory = (
         ContainerResourceUsage(at=NOW, cpu_nanoseconds=1),
@@ -94,8 +94,8 @@ def test_what_a_group_does_not_know_comes_from_its_processes() -> None:
 
 @given(st.lists(st.integers(0, 30), max_size=30), st.sets(st.integers(1, 31), max_size=5))
 def test_members_are_exactly_the_descendants(parents: list[int], supervisors: set[int]) -> None:
-    """For every tree: whoever comes to the supervisor by going from parent to parent. Nobody is below himself."""
-    # Each process is younger than its parent, as in life.
+    """For any process tree; no process is its own descendant."""
+    # Each process is younger than its parent, as in reality.
     processes = {pid: ProcessStat(min(parent, pid - 1), 0, 0, 0) for pid, parent in enumerate(parents, start=1)}
 
     def ancestors(pid: int) -> set[int]:
@@ -121,7 +121,7 @@ def identity(pid: int, start_ticks: int | None = None) -> ProcessIdentity:
 
 
 def test_time_never_goes_back_and_a_supervisor_of_another_time_is_not_measured(tmp_path: Path) -> None:
-    """A child that nobody waited for takes its time with it; what was counted stays counted."""
+    """The time of a child that was not waited for disappears from /proc, but stays counted."""
     write_process(tmp_path, 10, 1, ended=1)
     write_process(tmp_path, 11, 10, ticks=100)
     reader = UsageReader(cgroups=NO_CGROUPS, proc=tmp_path)
@@ -134,7 +134,7 @@ def test_time_never_goes_back_and_a_supervisor_of_another_time_is_not_measured(t
 
 
 def test_container_with_a_group_is_measured_by_it_alone(tmp_path: Path) -> None:
-    """Then processes need not be looked at, and nothing of them is missed."""
+    """The processes are not read."""
     group = tmp_path / "group/a"
     group.mkdir(parents=True)
     (group / "cpu.stat").write_text("usage_usec 5\n")

@@ -1,4 +1,4 @@
-"""The simulated runtime does what its scripts say, at the time they say."""
+"""The simulated runtime follows its scripts, including their timing."""
 
 import asyncio
 from pathlib import Path
@@ -30,7 +30,7 @@ def rig(tmp_path: Path, **script: Any) -> Rig:
 
 
 async def test_start_takes_its_time(tmp_path: Path) -> None:
-    """The node waits as long as for a real one."""
+    """The node waits as it would with a real runtime."""
     async with rig(tmp_path, start_seconds=3.0).running() as node:
         web = pod()
         await node.sync(web)
@@ -40,7 +40,7 @@ async def test_start_takes_its_time(tmp_path: Path) -> None:
 
 
 async def test_runs_follow_their_script_attempt_by_attempt(tmp_path: Path) -> None:
-    """A container that is mended at its third attempt."""
+    """The container runs well at its third attempt."""
     runs = (
         ContainerRun(seconds=2, exit_code=7, reason="OOMKilled"),
         ContainerRun(seconds=1, exit_code=1),
@@ -64,7 +64,7 @@ async def test_runs_follow_their_script_attempt_by_attempt(tmp_path: Path) -> No
 
 
 async def test_annotation_goes_before_scripts(tmp_path: Path) -> None:
-    """A pod of a user can say how it behaves; what it says wrongly is told."""
+    """A pod can script its own behaviour; an invalid script is an error."""
     async with rig(tmp_path).running() as node:
         crash = pod(annotations={f"{ANNOTATION}main": '{"runs": [{"seconds": 1, "exitCode": 9}]}'})
         await node.sync(crash)
@@ -77,7 +77,7 @@ async def test_annotation_goes_before_scripts(tmp_path: Path) -> None:
 
 
 async def test_health_is_what_probes_find(tmp_path: Path) -> None:
-    """Commands and requests alike, and it may change while the container runs."""
+    """For commands and HTTP requests; it may change while the container runs."""
     async with rig(tmp_path).running() as node:
         web = pod()
         await node.sync(web)
@@ -100,7 +100,7 @@ CALLS: tuple[Call, ...] = ("create", "start", "stop", "run")
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_stuck_container_never_answers(tmp_path: Path, call: Call) -> None:
-    """Only whoever waits for it is held up."""
+    """Only the caller of the stuck operation is blocked."""
     sim = SimRuntime(clock=VirtualClock(), scripts={"main": Behaviour(hangs_on=(call,))})
     world = World(sim, "image", tmp_path)
 
@@ -116,7 +116,7 @@ async def test_stuck_container_never_answers(tmp_path: Path, call: Call) -> None
 
 
 async def test_images_behave_as_scripted() -> None:
-    """Present, slow, broken, for some only; and removed ones are gone."""
+    """Present, slow, broken and private images; removed ones are gone."""
     images = SimImages(
         {
             "here": ImageBehaviour(is_present=True, size_bytes=5),
@@ -140,7 +140,7 @@ async def test_images_behave_as_scripted() -> None:
 
 
 async def test_runtime_outlives_the_node(tmp_path: Path) -> None:
-    """A second node finds what the first one started, and has nothing to do."""
+    """A second node finds the containers of the first and has nothing to do."""
     sim = SimRuntime(clock=VirtualClock())
     web = pod()
     async with Rig(tmp_path, sim=sim).running() as first:
@@ -151,7 +151,7 @@ async def test_runtime_outlives_the_node(tmp_path: Path) -> None:
 
 
 async def test_thousands_of_pods_cost_little(tmp_path: Path) -> None:
-    """Two thousand pods live and die; each change is told once, and unchanged pods are not put together anew."""
+    """Each change of 2000 pods is emitted once, and unchanged pods are not rebuilt."""
     sim = SimRuntime(clock=VirtualClock())
     world = World(sim, "image", tmp_path)
     changes = sim.changes()

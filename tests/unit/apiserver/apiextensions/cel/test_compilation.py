@@ -1,4 +1,4 @@
-"""Rules in a definition that is created: those that make no sense are refused."""
+"""Validation rules of definitions that are created or changed: invalid rules are refused."""
 
 from typing import Any
 
@@ -108,13 +108,13 @@ def _shown(rule: str, message: str = "") -> str:
     ],
     ids=lambda value: str(value)[:70],
 )
-def test_definition_with_such_a_rule_is_taken_or_refused(spec: dict[str, Any], wanted: list[str]) -> None:
-    """With the rule, and the place in it."""
+def test_invalid_rule_of_a_definition_is_refused(spec: dict[str, Any], wanted: list[str]) -> None:
+    """The error names the field of the rule; valid rules give no error."""
     assert _errors(spec) == wanted
 
 
-def test_rules_about_changes_need_items_that_can_be_told_apart() -> None:
-    """In a plain list or a set they cannot be."""
+def test_transition_rules_need_correlatable_items() -> None:
+    """Items of a plain list have no old value to compare with; values of a map do."""
     rule = [{"rule": "self == oldSelf"}]
     inner = {"type": "string", "x-kubernetes-validations": rule}
     wanted = (
@@ -125,8 +125,8 @@ def test_rules_about_changes_need_items_that_can_be_told_apart() -> None:
     assert _errors({"properties": {"m": {"type": "object", "additionalProperties": inner}}}) == []
 
 
-def test_rules_are_about_values_whose_schema_is_known() -> None:
-    """Of what is kept without a type, nothing is."""
+def test_rules_need_values_whose_schema_is_known() -> None:
+    """A rule on a value without a type does not compile, nor does one that reads such a value."""
     kept = {"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validations": [{"rule": "true"}]}
     assert _errors({"properties": {"x": kept}}) == [
         (
@@ -138,8 +138,8 @@ def test_rules_are_about_values_whose_schema_is_known() -> None:
     assert "undefined field 'x'" in _errors(_ruled(hidden, rule="has(self.x)"))[0]
 
 
-def test_defaults_keep_the_rules() -> None:
-    """Also those about values that are new."""
+def test_defaults_must_satisfy_the_rules() -> None:
+    """This includes rules with optionalOldSelf, for which a default has no old value."""
     number = {"type": "integer", "default": 5, "x-kubernetes-validations": [{"rule": "self > 9", "message": "small"}]}
     assert _errors({"properties": {"n": number}}) == [f'{_AT}.properties[n].default: Invalid value: "integer": small']
     starts = {"rule": "oldSelf.hasValue() || self > 9", "message": "starts small", "optionalOldSelf": True}
@@ -149,8 +149,8 @@ def test_defaults_keep_the_rules() -> None:
     assert _errors({"properties": {"n": {**number, "default": 10}}}) == []
 
 
-def test_rules_of_a_changed_definition_are_looked_at_too() -> None:
-    """A rule can come later."""
+def test_rules_of_a_changed_definition_are_checked_too() -> None:
+    """An update may add a rule."""
     old = definition()
     stated = {"type": "object", "x-kubernetes-validations": [{"rule": "1"}]}
     new = definition(version(schema={"openAPIV3Schema": stated}))

@@ -1,4 +1,4 @@
-"""What is wrong with expressions: where they make no sense, and where evaluating them fails."""
+"""Errors of CEL expressions: those that do not compile, and those whose evaluation fails."""
 
 import pytest
 
@@ -215,8 +215,8 @@ def _run(source: str, steps: int = 100_000) -> object:
 
 
 @pytest.mark.parametrize(("source", "wanted"), _NO_SENSE, ids=[source or "nothing" for source, _ in _NO_SENSE])
-def test_expression_that_makes_no_sense_is_refused_with_the_place(source: str, wanted: str) -> None:
-    """The complaint is the first line; the expression with a mark under the place follows."""
+def test_invalid_expression_is_refused_with_the_position(source: str, wanted: str) -> None:
+    """The first line is the error; the expression follows, with a mark below the position."""
     with pytest.raises(ExpressionError) as caught:
         compile_expression(source, {"self": _SELF})
     first, shown, mark = str(caught.value).split("\n")[:3]
@@ -226,7 +226,7 @@ def test_expression_that_makes_no_sense_is_refused_with_the_place(source: str, w
 
 
 @pytest.mark.parametrize(("source", "wanted"), _ALL_FAILURES, ids=[source for source, _ in _ALL_FAILURES])
-def test_evaluation_fails_with_the_words_users_know(source: str, wanted: str) -> None:
+def test_failed_evaluation_gives_upstreams_message(source: str, wanted: str) -> None:
     """A failure is a value, not an exception."""
     found = _run(source)
     assert isinstance(found, tuple)
@@ -234,8 +234,8 @@ def test_evaluation_fails_with_the_words_users_know(source: str, wanted: str) ->
     assert found[0].message == wanted
 
 
-def test_all_complaints_are_shown_in_the_order_of_their_places() -> None:
-    """With the line they are in, and wide marks below characters beyond ASCII."""
+def test_all_errors_are_shown_in_the_order_of_their_positions() -> None:
+    """Each error shows its line; the mark is padded with wide dots below characters beyond ASCII."""
     with pytest.raises(ExpressionError) as caught:
         compile_expression("'\u00e9' == nope ||\n\tother", {"self": _SELF})
     assert str(caught.value).split("\n") == [
@@ -254,25 +254,24 @@ def test_all_complaints_are_shown_in_the_order_of_their_places() -> None:
     ids=["parentheses", "sums", "fields", "lists"],
 )
 def test_expression_that_is_too_deep_is_refused(source: str) -> None:
-    """Instead of breaking the stack."""
+    """The parser must not overflow the stack."""
     with pytest.raises(ExpressionError, match="<input>:-1:0: max recursion depth exceeded"):
         compile_expression(source, {"self": _SELF})
 
 
 def test_expression_as_deep_as_allowed_is_evaluated() -> None:
-    """And one of many conditions is not deep at all."""
+    """A chain of many && operators does not count as deep."""
     assert compile_expression(" == ".join(["true"] * 250), {}).run((), 10_000)[0] is True
     assert compile_expression(" && ".join(["true"] * 2000), {}).run((), 10_000)[0] is True
 
 
 def test_expression_that_is_too_long_is_refused() -> None:
-    """Before anything else is done about it."""
     with pytest.raises(ExpressionError, match="code point size exceeds limit: size: 100001, limit 100000"):
         compile_expression("1" * 100_001, {})
 
 
-def test_constant_pattern_that_is_none_is_found_when_compiling() -> None:
-    """Not when the first object comes."""
+def test_invalid_constant_pattern_fails_at_compilation() -> None:
+    """The error does not wait for the first object."""
     with pytest.raises(InstantiationError, match="error parsing regexp"):
         compile_expression("self.s.findAll('(') == []", {"self": _SELF})
 
@@ -288,6 +287,6 @@ def test_constant_pattern_that_is_none_is_found_when_compiling() -> None:
     ],
 )
 def test_evaluation_stops_when_no_steps_are_left(source: str) -> None:
-    """Nothing absorbs that."""
+    """No operator or macro absorbs the exhausted budget."""
     values = ({"a": 1, "s": "text" * 500, "l": [1, 2, 3], "m": {}},)
     assert compile_expression(source, {"self": _SELF}).run(values, 5) == (None, -1)

@@ -1,4 +1,4 @@
-"""Expressions and what they give, by the language's own rules and with Kubernetes' functions."""
+"""Values of CEL expressions: the language itself and Kubernetes' functions."""
 
 import math
 from typing import Any
@@ -232,13 +232,13 @@ _ALL = [*_CORNERS, *_LANGUAGE, *_CONVERSIONS, *_OPTIONALS, *_TIMES, *_TEXTS, *_L
 
 
 def result(source: str, steps: int = 100_000) -> Any:
-    """What an expression gives; CelError as a value."""
+    """The value of an expression, or a CelError."""
     return compile_expression(source, {}).run((), steps)[0]
 
 
 @pytest.mark.parametrize(("source", "wanted"), _ALL, ids=[source for source, _ in _ALL])
 def test_expression_gives_its_value(source: str, wanted: Any) -> None:
-    """Each form of each function at least once."""
+    """The tables use each form of each function at least once."""
     found = result(source)
     assert not isinstance(found, CelError), found.message
     assert equal(found, wanted)
@@ -247,7 +247,7 @@ def test_expression_gives_its_value(source: str, wanted: Any) -> None:
 
 @pytest.mark.parametrize(("source", "wanted"), _MACROS, ids=[source for source, _ in _MACROS])
 def test_macro_goes_through_items(source: str, wanted: Any) -> None:
-    """Quantifiers do without items that fail, if another one decides."""
+    """Quantifiers ignore items that fail if another item decides the result."""
     found = result(source)
     if isinstance(found, CelError):
         assert found.message == wanted

@@ -1,4 +1,4 @@
-"""What holds for all expressions and values."""
+"""Properties that hold for all CEL expressions and values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -75,7 +75,7 @@ _SIGNS = st.sampled_from(["+", "-", "*", "/", "%", "==", "<", "in", "&&", "||"])
 
 
 def _larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Expressions made of others."""
+    """Expressions composed of smaller ones."""
     macros = st.sampled_from(["all", "exists", "exists_one", "map", "filter", "optMap", "sortBy"])
     args = st.lists(inner, max_size=2).map(", ".join)
     return st.one_of(
@@ -109,7 +109,7 @@ def _compiled(source: str) -> CelProgram | None:
 @example("! -")
 @example("!-self")
 def test_any_text_is_refused_or_evaluated(source: str) -> None:
-    """Nothing else ever happens, whatever a definition's author writes."""
+    """No text in a definition has any other outcome."""
     program = _compiled(source)
     if program is not None:
         document = {"n": 1, "s": "s", "l": ["a"], "m": {"k": 1}, "x": "5"}
@@ -120,7 +120,7 @@ def test_any_text_is_refused_or_evaluated(source: str) -> None:
 
 @given(_INT64, _INT64, st.sampled_from("+-*"))
 def test_arithmetic_is_exact_or_overflows(left: int, right: int, sign: str) -> None:
-    """Never a number beyond 64 bits, never a wrong one."""
+    """No result is wrong or needs more than 64 bits."""
     exact = {"+": left + right, "-": left - right, "*": left * right}[sign]
     found, _ = compile_expression(f"a {sign} b", {"a": INT, "b": INT}).run((left, right), 10)
     if -(2**63) <= exact < 2**63:
@@ -131,7 +131,7 @@ def test_arithmetic_is_exact_or_overflows(left: int, right: int, sign: str) -> N
 
 @given(_INT64, _INT64)
 def test_division_and_remainder_belong_together(left: int, right: int) -> None:
-    """As in Go: the quotient is cut, the remainder has the sign of the dividend."""
+    """As in Go, a / b * b + a % b equals a."""
     found, _ = compile_expression("a / b * b + a % b == a", {"a": INT, "b": INT}).run((left, right), 10)
     expected_failures = {"division by zero", "integer overflow"}
     assert found is True or found.message in expected_failures
@@ -139,7 +139,7 @@ def test_division_and_remainder_belong_together(left: int, right: int) -> None:
 
 @given(_VALUES, _VALUES)
 def test_equality_is_reflexive_and_symmetric(left: Any, right: Any) -> None:
-    """Numbers of different types included."""
+    """This includes numbers of different types."""
     assert equal(left, left)
     assert equal(left, right) == equal(right, left)
 
@@ -148,7 +148,7 @@ def test_equality_is_reflexive_and_symmetric(left: Any, right: Any) -> None:
     st.one_of(st.tuples(_INT64, _INT64), st.tuples(st.text(), st.text()), st.tuples(_INT64, st.floats(allow_nan=False)))
 )
 def test_order_agrees_with_equality(pair: tuple[Any, Any]) -> None:
-    """And turns around with the values."""
+    """Swapping the values reverses the order."""
     left, right = pair
     assert (compare(left, right) == 0) == equal(left, right)
     assert compare(left, right) == -compare(right, left)
@@ -156,14 +156,14 @@ def test_order_agrees_with_equality(pair: tuple[Any, Any]) -> None:
 
 @given(st.text())
 def test_quoted_text_is_the_literal_of_itself(text: str) -> None:
-    """What `strings.quote` gives can be put into an expression."""
+    """The output of `strings.quote` can be used in an expression."""
     quote: Callable[[str], str] = next(f for form, f in TEXT_FUNCTIONS if form.startswith("strings.quote"))
     assert compile_expression(quote(text), {}).run((), 10)[0] == text
 
 
 @given(st.text(alphabet="ab_-./9if"))
 def test_escaped_name_means_the_field(name: str) -> None:
-    """No two fields share one."""
+    """Unescaping gives the field's name back, so no two fields share an escaped name."""
     shown = escape(name)
     assert shown is None or unescape(shown) == name
 
@@ -184,20 +184,20 @@ def test_escaped_name_means_the_field(name: str) -> None:
     ],
 )
 def test_names_are_escaped_as_users_write_them(name: str, shown: str | None) -> None:
-    """A name with other characters cannot be written at all."""
+    """A name with other characters cannot be used in an expression."""
     assert escape(name) == shown
 
 
 @given(st.integers(-(2**62), 2**62))
 def test_duration_is_read_as_written(nanoseconds: int) -> None:
-    """To the precision of a double, which texts of durations have."""
+    """Texts of durations have the precision of a double."""
     found = read_duration(duration_text(Duration(nanoseconds)))
     assert abs(found.nanoseconds - nanoseconds) <= abs(nanoseconds) // 10**15
 
 
 @given(st.integers(-62_135_596_800, 253_402_300_799), st.integers(0, 999_999_999))
 def test_timestamp_is_read_as_written(seconds: int, nanoseconds: int) -> None:
-    """Every nanosecond of every year that can be written."""
+    """This holds for every nanosecond of the years 1 to 9999."""
     timestamp = Timestamp(seconds * 10**9 + nanoseconds)
     assert read_timestamp(timestamp_text(timestamp)) == timestamp
 
@@ -206,8 +206,8 @@ _LISTS = st.lists(st.text(alphabet="abc", max_size=2), max_size=4, unique=True)
 
 
 @given(_LISTS, _LISTS)
-def test_sets_are_equal_in_any_order_and_take_what_they_have_not(one: list[str], other: list[str]) -> None:
-    """Unlike plain lists."""
+def test_sets_ignore_order_and_add_only_missing_items(one: list[str], other: list[str]) -> None:
+    """This applies to lists of type set."""
     left = from_document(one, _SCHEMA.properties["set"])
     right = from_document(other, _SCHEMA.properties["set"])
     assert equal(left, right) == (set(one) == set(other))
@@ -217,8 +217,8 @@ def test_sets_are_equal_in_any_order_and_take_what_they_have_not(one: list[str],
 
 
 @given(st.permutations([{"k": "a", "v": 1}, {"k": "b", "v": 2}, {"k": "c", "v": 3}]))
-def test_items_with_keys_may_change_places(items: list[dict[str, Any]]) -> None:
-    """Which makes no difference to a list that is a map."""
+def test_order_of_items_with_keys_makes_no_difference(items: list[dict[str, Any]]) -> None:
+    """This applies to lists of type map; an added item with a known key gives no second item."""
     item = {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}
     stated = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item}
     schema = compile_schema(stated)
@@ -232,8 +232,8 @@ def test_items_with_keys_may_change_places(items: list[dict[str, Any]]) -> None:
 
 
 @given(st.lists(st.sampled_from([INT, STRING]), min_size=1, max_size=4))
-def test_parameter_is_one_type_only(types: list[Any]) -> None:
-    """It is bound by the first value, and the others must fit."""
+def test_type_parameter_stands_for_one_type(types: list[Any]) -> None:
+    """The first value binds the parameter, and the others must have its type."""
     known = unify({}, types, [param("A")] * len(types))
     assert (known is not None) == (len(set(types)) == 1)
     assert known is None or substitute(known, param("A")) == types[0]
@@ -241,5 +241,5 @@ def test_parameter_is_one_type_only(types: list[Any]) -> None:
 
 @given(st.integers(0, 2**64 - 1), _INT64)
 def test_unsigned_numbers_compare_with_signed_ones(unsigned: int, signed: int) -> None:
-    """By what they stand for."""
+    """They compare by their numeric values."""
     assert compare(Uint(unsigned), signed) == (unsigned > signed) - (unsigned < signed)

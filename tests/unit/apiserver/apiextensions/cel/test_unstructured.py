@@ -1,4 +1,4 @@
-"""Values out of documents, by their schemas, and texts of times."""
+"""CEL values of documents by their schemas, and the text forms of durations."""
 
 from typing import Any
 
@@ -54,8 +54,8 @@ _MAP_LIST = {
         ),
     ],
 )
-def test_value_that_is_not_what_the_schema_says_cannot_be_seen(stated: Any, value: Any, message: str) -> None:
-    """Such values can only be old ones, which nobody may be forced to repair at once."""
+def test_value_that_does_not_match_its_schema_cannot_be_read(stated: Any, value: Any, message: str) -> None:
+    """Such values exist only in old objects, which an update may leave unrepaired."""
     with pytest.raises(CelError) as caught:
         from_document(value, compile_schema(stated))
     assert caught.value.message.startswith(message.rpartition(":")[0] or message)
@@ -81,7 +81,7 @@ _EQUAL = [
 
 @pytest.mark.parametrize(("rule", "document", "wanted"), _EQUAL)
 def test_objects_are_equal_by_what_is_in_them(rule: str, document: Any, wanted: bool) -> None:
-    """What the schema does not know is compared as it stands."""
+    """Fields without a schema are compared as they are."""
     fields: dict[str, Any] = {
         "a": _KEPT,
         "b": _KEPT,
@@ -92,14 +92,14 @@ def test_objects_are_equal_by_what_is_in_them(rule: str, document: Any, wanted: 
     schema = compile_schema({"type": "object", "properties": fields})
     known = schema_type(schema)
     assert known
-    # Two fields have types of their own, whatever they are made of; dynamic values are compared all the same.
+    # Two fields have different types even if their schemas are equal; only dynamic values can be compared.
     source = rule.replace("self.a", "dyn(self.a)").replace("self.b", "dyn(self.b)")
     found, _ = compile_expression(source, {"self": known}).run((from_document(document, schema),), 1000)
     assert found is wanted
 
 
 def test_resource_with_metadata_of_its_own_keeps_its_schema() -> None:
-    """Otherwise kind, apiVersion and the two names are put in."""
+    """Other resources get name and generateName only."""
     named = {"type": "object", "properties": {"name": _STRING, "generateName": _STRING, "labels": _KEPT}}
     own = compile_schema({"type": "object", "properties": {"kind": _STRING, "apiVersion": _STRING, "metadata": named}})
     plain = compile_schema({"type": "object", "properties": {"spec": _KEPT}})
@@ -123,8 +123,8 @@ def test_resource_with_metadata_of_its_own_keeps_its_schema() -> None:
         ({**_STRING, "format": "email"}, "string"),
     ],
 )
-def test_schema_is_seen_as_a_type(stated: Any, wanted: str | None) -> None:
-    """Or not at all, if it says nothing of some value in it."""
+def test_schema_gives_a_type(stated: Any, wanted: str | None) -> None:
+    """A schema that contains a value of unknown type gives none."""
     found = schema_type(compile_schema(stated))
     assert (found and str(found)) == wanted
 
@@ -133,12 +133,12 @@ def test_schema_is_seen_as_a_type(stated: Any, wanted: str | None) -> None:
     ("text", "seconds"), [("2 days", 172800), ("1 week 1h", 608400), ("1hr 30 min", 5400), ("1h30m", 5400), ("0", 0)]
 )
 def test_durations_of_documents_may_be_written_in_words(text: str, seconds: int) -> None:
-    """As the format of that name allows."""
+    """The format `duration` allows words for units."""
     assert read_loose_duration(text).nanoseconds == seconds * NANOSECONDS
 
 
-def test_items_without_all_keys_belong_to_none_before() -> None:
-    """Nor do items of a list without keys."""
+def test_items_without_all_keys_match_no_old_item() -> None:
+    """Items of a list without keys match none either."""
     schema = compile_schema(_MAP_LIST)
     full, part = {"a": "x", "b": "y"}, {"a": "x"}
     assert list(items_by_key([full, part, full, "z"], schema).values()) == [full]

@@ -1,4 +1,4 @@
-"""Rules of a definition at work: what the strategy of a custom resource says about objects."""
+"""Validation rules of a definition, as the strategy of its custom resource applies them to objects."""
 
 from typing import Any
 
@@ -57,15 +57,15 @@ _LE = "self.minReplicas <= self.replicas"
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_broken_rule_is_told_as_the_rule_states(rule: dict[str, Any], wanted: str) -> None:
-    """Its message, its reason and its field; else the rule itself."""
+def test_failed_rule_is_reported_as_the_rule_states(rule: dict[str, Any], wanted: str) -> None:
+    """The error has the rule's message, reason and field path; without a message it shows the rule."""
     strategy = _strategy(_with(_rule(_LE, **rule), **_REPLICAS))
     assert _created(strategy, minReplicas=5, replicas=1) == [wanted]
     assert _created(strategy, minReplicas=1, replicas=1) == []
 
 
-def test_rules_stand_at_any_depth_and_see_what_is_below() -> None:
-    """A complaint names the place of the value that the rule is about."""
+def test_rules_apply_at_any_depth() -> None:
+    """The error names the field of the value that the rule is about."""
     item = {"type": "string", "x-kubernetes-validations": _rule("self.size() > 1", message="short")}
     number = {"type": "integer", "x-kubernetes-validations": _rule("self > 0", message="small")}
     strategy = _strategy(
@@ -84,15 +84,15 @@ def test_rules_stand_at_any_depth_and_see_what_is_below() -> None:
     ]
 
 
-def test_root_rules_see_what_an_object_is_and_its_name() -> None:
-    """Of metadata nothing else; complaints about the whole object name no field."""
+def test_root_rules_see_kind_and_name_of_an_object() -> None:
+    """Errors about the whole object name no field."""
     rule = "self.metadata.name == 'w' && self.kind == 'Widget' && has(self.spec) && self.metadata.name == 'x'"
     strategy = _strategy({}, **{"x-kubernetes-validations": _rule(rule)})
     assert _created(strategy) == [f'<nil>: Invalid value: "object": failed rule: {rule}']
 
 
 def test_embedded_resources_see_their_own_name() -> None:
-    """They are objects of their own."""
+    """Their kind, apiVersion and name are not those of the outer object."""
     embedded = {
         "type": "object",
         "x-kubernetes-embedded-resource": True,
@@ -121,8 +121,8 @@ def test_embedded_resources_see_their_own_name() -> None:
         ),
     ],
 )
-def test_rule_that_cannot_be_evaluated_is_broken(rule: str, spec: dict[str, Any], wanted: str) -> None:
-    """And says why."""
+def test_rule_that_cannot_be_evaluated_fails(rule: str, spec: dict[str, Any], wanted: str) -> None:
+    """The error gives the reason."""
     fields = {"l": {"type": "array", "items": _STRING}, "s": _STRING, "n": _INTEGER}
     strategy = _strategy(_with(_rule(rule), x={"x-kubernetes-int-or-string": True}, **fields))
     assert _created(strategy, **spec) == [f'spec: Invalid value: "object": {wanted}']
@@ -146,8 +146,8 @@ _SEEN = [
 
 
 @pytest.mark.parametrize(("rule", "holds"), _SEEN, ids=[rule for rule, _ in _SEEN])
-def test_values_are_what_the_schema_says(rule: str, holds: bool) -> None:
-    """Times, durations, bytes and doubles; sets and maps with equality of their own; nulls as if they were not there."""
+def test_values_have_the_types_of_the_schema(rule: str, holds: bool) -> None:
+    """Times, durations, bytes and doubles are typed; sets and maps have their own equality; null fields are absent."""
     item = {"type": "object", "properties": {"k": _STRING, "v": _INTEGER}, "required": ["k"]}
     either = {"x-kubernetes-int-or-string": True}
     keyed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item}
@@ -179,8 +179,8 @@ def test_values_are_what_the_schema_says(rule: str, holds: bool) -> None:
     assert (_created(strategy, **values) == []) is holds
 
 
-def test_rules_about_changes_need_something_that_changed() -> None:
-    """On creation there is nothing to compare with; with optionalOldSelf there is none."""
+def test_transition_rules_need_an_old_value() -> None:
+    """They are skipped on creation, unless optionalOldSelf is set."""
     strategy = _strategy(_with(_rule("self.n >= oldSelf.n", message="shrinks"), n=_INTEGER))
     assert _created(strategy, n=1) == []
     assert _updated(strategy, {"n": 1}, {"n": 2}) == ['spec: Invalid value: "object": shrinks']
@@ -191,8 +191,8 @@ def test_rules_about_changes_need_something_that_changed() -> None:
     assert _updated(strategy, {"n": 2}, {"n": 1}) == []
 
 
-def test_items_with_keys_are_compared_with_what_they_were() -> None:
-    """Wherever they stood; new ones with nothing."""
+def test_items_with_keys_are_compared_with_their_old_values() -> None:
+    """Their position does not matter; new items have no old value."""
     rule = _rule("self.v == oldSelf.v", message="is immutable")
     item = {"type": "object", "properties": {"k": _STRING, "v": _INTEGER}, "required": ["k"]}
     keyed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
@@ -202,8 +202,8 @@ def test_items_with_keys_are_compared_with_what_they_were() -> None:
     assert _updated(strategy, new, old) == ['spec.l[1]: Invalid value: "object": is immutable']
 
 
-def test_values_that_did_not_change_may_go_on_breaking_a_rule() -> None:
-    """So that a rule can be added later; rules about changes and other values are checked nevertheless."""
+def test_unchanged_values_may_keep_violating_a_rule() -> None:
+    """A rule can be added later: an update of other fields passes with warnings, a changed value is refused."""
     name = {"type": "string", "x-kubernetes-validations": _rule("self == 'good'", message="is bad")}
     plain = {"type": "array", "items": name}
     strategy = _strategy({"properties": {"name": name, "list": plain, "n": _INTEGER}})
@@ -223,7 +223,7 @@ def test_values_that_did_not_change_may_go_on_breaking_a_rule() -> None:
 
 
 def test_status_is_checked_by_the_same_rules() -> None:
-    """With the object as it is, since rules may compare both."""
+    """A rule may compare status and spec."""
     status = {"type": "object", "properties": {"ready": _INTEGER}}
     rule = _rule("!has(self.status) || self.status.ready <= self.spec.n", message="too many")
     strategy = _strategy(
@@ -235,8 +235,8 @@ def test_status_is_checked_by_the_same_rules() -> None:
     assert strategy.validate_status({**old, "status": {"ready": 1}}, old) == []
 
 
-def test_rules_wait_for_an_object_that_is_what_the_schema_says() -> None:
-    """Otherwise they could only complain about the same in other words."""
+def test_rules_are_not_checked_when_the_schema_is_violated() -> None:
+    """They could only report the same error in other words."""
     strategy = _strategy(_with(_rule("self.n > 5"), n=_INTEGER))
     assert _created(strategy, n="x") == [
         'spec.n: Invalid value: "string": spec.n in body must be of type integer: "string"',
@@ -248,14 +248,14 @@ def test_rules_wait_for_an_object_that_is_what_the_schema_says() -> None:
 
 
 def test_value_of_the_wrong_type_that_was_there_before_fails_the_rule() -> None:
-    """It may stay, but rules that are about it cannot be evaluated."""
+    """The value may stay, but a rule that reads it cannot be evaluated."""
     strategy = _strategy(_with(_rule("self.n > 5", message="m"), n=_INTEGER, s=_STRING))
     errors = _updated(strategy, {"n": "x", "s": "new"}, {"n": "x"})
     assert errors == ['spec: Invalid value: "object": invalid data, expected int evaluating rule: m']
 
 
 def test_rules_of_a_request_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When it is spent no further rule is looked at, and the object is refused."""
+    """When the budget is spent, no further rule is evaluated and the object is refused."""
     monkeypatch.setattr(validation, "STEPS", 100)
     spent = "validation failed due to running out of cost budget, no further validation rules will be run"
     rules = [*_rule("self.l.all(x, self.l.all(y, x == y))"), *_rule("false")]
@@ -268,8 +268,8 @@ def test_rules_of_a_request_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> N
     ]
 
 
-def test_stored_rule_that_no_longer_makes_sense_refuses_objects() -> None:
-    """It was taken once; nobody can say that an object keeps it."""
+def test_stored_rule_that_does_not_compile_refuses_objects() -> None:
+    """The server accepted the rule once, but cannot decide whether an object satisfies it."""
     strategy = _strategy(_with([*_rule("self.nope"), *_rule(" "), *_rule("self.find('(') == ''")]))
     errors = _created(strategy)
     assert [each.partition("ERROR")[0] for each in errors] == [
@@ -286,14 +286,14 @@ def test_stored_rule_that_no_longer_makes_sense_refuses_objects() -> None:
 
 
 def test_kind_and_api_version_are_checked_even_if_they_did_not_change() -> None:
-    """Both objects are shown in one version, so that a change of them could not be seen."""
+    """Both objects are converted to one version, which hides a change of these fields."""
     kind = {"type": "string", "x-kubernetes-validations": _rule("self == 'x'", message="wrong kind")}
     strategy = _strategy({}, fields={"kind": kind})
     assert _updated(strategy, {}, {}) == ['kind: Invalid value: "string": wrong kind']
 
 
 def test_old_value_of_the_wrong_type_fails_rules_about_itself() -> None:
-    """Nulls are passed over."""
+    """A null value is not checked."""
     number = {"type": "integer", "nullable": True, "x-kubernetes-validations": _rule("self > 1", message="m")}
     strategy = _strategy({"properties": {"n": number, "s": _STRING}})
     wanted = 'spec.n: Invalid value: "integer": invalid data, expected int evaluating rule: m'
@@ -301,8 +301,8 @@ def test_old_value_of_the_wrong_type_fails_rules_about_itself() -> None:
     assert _created(strategy, n=None) == []
 
 
-def test_old_value_matters_to_rules_that_look_at_it_only() -> None:
-    """What was wrong can be put right; a message about it needs a rule about it."""
+def test_old_value_matters_only_to_rules_that_use_it() -> None:
+    """A wrong old value can be repaired; a message sees oldSelf only if its rule uses it."""
     number = {"type": "integer", "x-kubernetes-validations": _rule("self > 1", messageExpression="string(oldSelf)")}
     strategy = _strategy({"properties": {"n": number}})
     assert _updated(strategy, {"n": 2}, {"n": "x"}) == []
@@ -316,13 +316,13 @@ def test_old_value_matters_to_rules_that_look_at_it_only() -> None:
 
 
 def test_nothing_is_evaluated_without_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even the first rule."""
+    """Even the first rule fails with the budget error."""
     monkeypatch.setattr(validation, "STEPS", 0)
     (error,) = _created(_strategy(_with(_rule("true"))))
     assert "running out of cost budget" in error
 
 
-def test_field_that_a_stored_rule_no_longer_has_is_left_out() -> None:
-    """The complaint is then about the value itself."""
+def test_error_omits_a_field_path_that_no_longer_exists() -> None:
+    """The error is then about the value itself."""
     strategy = _strategy(_with(_rule("false", message="m", fieldPath=".gone")))
     assert _created(strategy) == ['spec: Invalid value: "object": m']

@@ -1,4 +1,4 @@
-"""Go's regular expressions: the same answers as Python's where both mean the same, and never a long wait."""
+"""Go's regular expressions: they match as Python's do where both mean the same, and in bounded time."""
 
 import re
 
@@ -20,7 +20,7 @@ _TEXTS = st.text("abA1 \n", max_size=10)
 @given(_PATTERNS, _TEXTS)
 @settings(max_examples=300)
 def test_match_is_found_where_python_finds_it(pattern: str, text: str) -> None:
-    """The same place and the same length: of several ways the one that the pattern prefers."""
+    """Both find the same text, also where a pattern can match in several ways."""
     found = re.compile(pattern, re.ASCII).search(text)
     assert go_pattern(pattern).matches(text) == (found is not None)
     assert go_pattern(pattern).find(text) == (found[0] if found else None)
@@ -38,7 +38,7 @@ def test_match_is_found_where_python_finds_it(pattern: str, text: str) -> None:
     ],
 )
 def test_no_pattern_takes_long_on_any_text(pattern: str, text: str) -> None:
-    """Each of these takes Python's own matcher minutes to ages; the test ends because this one does not try ways in turn."""
+    """Python's own matcher takes minutes to ages for each of these; this one does not backtrack."""
     assert not go_pattern(pattern).matches(text)
 
 
@@ -60,8 +60,8 @@ def test_no_pattern_takes_long_on_any_text(pattern: str, text: str) -> None:
         ("a\\", "trailing backslash at end of expression: ``"),
     ],
 )
-def test_pattern_is_refused_in_the_words_of_go(pattern: str, complaint: str) -> None:
-    """The part that is wrong stands in backquotes."""
+def test_invalid_pattern_is_refused_with_gos_message(pattern: str, complaint: str) -> None:
+    """The message shows the wrong part in backquotes."""
     with pytest.raises(PatternError) as refused:
         go_pattern(pattern)
     assert str(refused.value) == f"error parsing regexp: {complaint}"
@@ -81,14 +81,14 @@ def test_pattern_is_refused_in_the_words_of_go(pattern: str, complaint: str) -> 
     ],
 )
 def test_all_matches_are_those_of_go(pattern: str, text: str, found: list[str]) -> None:
-    """None overlap, and no empty one stands right behind another."""
+    """Matches do not overlap, and no empty match directly follows another match."""
     assert go_pattern(pattern).find_all(text) == found
     assert go_pattern(pattern).find_all(text, 1) == found[:1]
 
 
 @given(st.text("ab[]()^$\\.*+?{}-:|1dwpPQE<>imU,", max_size=16), _TEXTS)
 def test_any_text_is_a_pattern_or_refused(pattern: str, text: str) -> None:
-    """Never anything else, and what matches can be found."""
+    """No other error occurs, and `matches` agrees with `find`."""
     try:
         found = go_pattern(pattern)
     except PatternError:
@@ -99,14 +99,13 @@ def test_any_text_is_a_pattern_or_refused(pattern: str, text: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(" * 5_000 + ")" * 5_000, "(ab?c){900}" * 30], ids=["deep", "large"])
 def test_pattern_that_would_take_too_much_is_refused(pattern: str) -> None:
-    """Depth and size have bounds."""
+    """Nesting depth and program size are limited."""
     with pytest.raises(PatternError, match=r"nests too deeply|too large"):
         go_pattern(pattern)
 
 
 @given(_PATTERNS)
-def test_program_has_one_match_and_leads_nowhere_outside(pattern: str) -> None:
-    """The first step is the match, and no other is one."""
+def test_program_has_one_match_step_and_starts_inside(pattern: str) -> None:
     program = compile_program(parse(pattern))
     assert len(program.steps) <= MAX_STEPS
     assert [step is None for step in program.steps].count(True) == 1

@@ -1,4 +1,4 @@
-"""What a schema makes of values: complaints, pruning, defaults, lists that are sets or maps."""
+"""Structural schemas applied to values: validation errors, pruning, defaults, lists that are sets or maps."""
 
 from typing import Any
 
@@ -68,13 +68,13 @@ CASES = [
 
 
 @pytest.mark.parametrize(("stated", "value", "error"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_value_is_complained_about_in_the_words_of_the_api_server(stated: Any, value: Any, error: str | None) -> None:
-    """Each rule of a schema has its text."""
+def test_invalid_value_gives_upstreams_message(stated: Any, value: Any, error: str | None) -> None:
+    """Each rule of a schema has its own message."""
     assert _errors(stated, value) == ([] if error is None else [error])
 
 
-def test_alternatives_explain_themselves_by_the_nearest() -> None:
-    """No alternative holds: the complaint, and what the first of them lacks."""
+def test_failed_alternatives_report_the_nearest_one() -> None:
+    """If no alternative of anyOf holds, the error of the first one follows."""
     nothing = _errors({"type": "object", "anyOf": _ANY_OF}, {})
     assert nothing == ['<nil>: Invalid value: "": "x" must validate at least one schema (anyOf)', "x.a: Required value"]
     all_of = _errors({"type": "object", "allOf": _ANY_OF}, {})
@@ -84,8 +84,8 @@ def test_alternatives_explain_themselves_by_the_nearest() -> None:
     assert one_of[0].endswith("must validate one and only one schema (oneOf). Found none valid")
 
 
-def test_unchanged_mistakes_are_let_pass_on_update() -> None:
-    """A schema may become stricter than objects that are there."""
+def test_unchanged_invalid_values_pass_on_update() -> None:
+    """A schema may become stricter than the stored objects."""
     stated = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 1}, "b": {"type": "string"}}}
     assert _errors(stated, {"a": "long", "b": "new"}, old={"x": {"a": "long", "b": "old"}}) == []
     assert len(_errors(stated, {"a": "longer"}, old={"x": {"a": "long"}})) == 1
@@ -127,7 +127,7 @@ _JUNK: dict[str, Any] = {
 
 
 def test_unknown_fields_are_named_and_dropped() -> None:
-    """Wherever they stand, but not where anything is kept."""
+    """They are dropped at any depth, except where x-kubernetes-preserve-unknown-fields keeps them."""
     assert prune(_JUNK, _PRUNED) == {
         "apiVersion": "v1",
         "metadata": {"x": 1},
@@ -142,7 +142,7 @@ def test_unknown_fields_are_named_and_dropped() -> None:
 
 
 def test_document_without_unknown_fields_is_kept_as_it_is() -> None:
-    """Nothing is copied for nothing."""
+    """Pruning returns the same object instead of a copy."""
     clean = prune(_JUNK, _PRUNED)
     assert prune(clean, _PRUNED) is clean
     assert prune_value(clean["known"], _PRUNED.properties["known"]) is clean["known"]
@@ -177,8 +177,8 @@ _DEFAULTED = compile_schema(
         ),
     ],
 )
-def test_defaults_fill_what_is_missing_and_nulls_that_may_not_be(document: Any, filled: Any) -> None:
-    """A null that is allowed stays; one that is not is the default, or nothing."""
+def test_defaults_fill_missing_fields_and_forbidden_nulls(document: Any, filled: Any) -> None:
+    """A nullable field keeps its null; any other null becomes the default or is dropped."""
     assert with_defaults(without_stray_nulls(document, _DEFAULTED), _DEFAULTED) == filled
 
 
@@ -204,8 +204,8 @@ _MAP = {
         ({"type": "object", "additionalProperties": _SET}, {"k": ["a", "a"]}, ['x[k][1]: Duplicate value: "a"']),
     ],
 )
-def test_sets_and_maps_hold_everything_once(stated: Any, value: Any, errors: list[str]) -> None:
-    """The second of two alike is complained about, once."""
+def test_duplicate_items_of_sets_and_maps_are_errors(stated: Any, value: Any, errors: list[str]) -> None:
+    """Each duplicated item is reported once, where it occurs the second time."""
     found = list_type_errors({"x": value}, compile_schema({"properties": {"x": stated}}))
     assert [str(error) for error in found] == errors
 
@@ -224,7 +224,7 @@ _JSON = st.recursive(
     st.sampled_from([_PRUNED, _DEFAULTED]),
 )
 def test_pruned_and_defaulted_documents_stay_as_they_are(document: dict[str, Any], schema: Any) -> None:
-    """Doing it twice is doing it once, nothing unknown is left, and the first document is not changed."""
+    """A second pass changes nothing, no unknown field is left, and the input is not changed."""
     before = repr(document)
     done = with_defaults(without_stray_nulls(prune(document, schema), schema), schema)
     again = with_defaults(without_stray_nulls(prune(done, schema), schema), schema)
@@ -234,6 +234,6 @@ def test_pruned_and_defaulted_documents_stay_as_they_are(document: dict[str, Any
 
 
 @given(_JSON, st.sampled_from([case[1] for case in CASES]))
-def test_a_mistake_that_does_not_change_is_none(value: Any, stated: dict[str, Any]) -> None:
-    """Whatever a schema has against a value, it has nothing against keeping it."""
+def test_unchanged_value_gives_no_errors(value: Any, stated: dict[str, Any]) -> None:
+    """An update may keep any value that violates its schema."""
     assert _errors(stated, value, old={"x": value}) == []

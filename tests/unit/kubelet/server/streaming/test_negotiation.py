@@ -1,4 +1,4 @@
-"""What is decided about streams without any: channels, sizes, agreements, options, endings."""
+"""Stream negotiation and messages: channels, terminal sizes, protocols, options, final status."""
 
 import json
 
@@ -36,14 +36,14 @@ V5, V4, TUNNEL = "v5.channel.k8s.io", "v4.channel.k8s.io", "SPDY/3.1+portforward
 
 @given(st.sampled_from(ChannelProtocol), st.integers(0, 9), st.binary(max_size=50))
 def test_messages_come_out_as_they_went_in(protocol: ChannelProtocol, channel: int, data: bytes) -> None:
-    """In every protocol; the base64 ones are text."""
+    """In every protocol; the base64 protocols produce text."""
     message = write_message(protocol, channel, data)
     assert read_message(protocol, message) == ChannelMessage(channel, data)
     assert message.isascii() or not protocol.is_base64
 
 
 def test_only_version_five_closes_channels() -> None:
-    """The signal is one byte and the channel; anything else after it breaks the protocol."""
+    """The message is 0xff and the channel number; a bare 0xff is an error."""
     closing = ChannelMessage(0, b"", is_close=True)
     assert read_message(ChannelProtocol.V5, b"\xff\x00") == closing
     assert read_message(ChannelProtocol.V4, b"\xff\x00") == ChannelMessage(255, b"\x00")
@@ -52,14 +52,14 @@ def test_only_version_five_closes_channels() -> None:
 
 
 def test_messages_without_meaning_are_passed_over() -> None:
-    """Empty ones, and base64 that is none."""
+    """Empty messages and invalid base64."""
     assert read_message(ChannelProtocol.V5, b"") is None
     assert read_message(ChannelProtocol.V4_BASE64, b"0?") is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 65535), st.integers(0, 65535)), max_size=4), st.integers(1, 10))
 def test_sizes_come_out_however_they_are_cut(sizes: list[tuple[int, int]], step: int) -> None:
-    """JSON objects one after the other, in whatever pieces."""
+    """The input is a sequence of JSON objects, cut anywhere."""
     sent = "\n".join(json.dumps({"Width": columns, "Height": rows}) for columns, rows in sizes).encode()
     reader = SizeReader()
     found = [size for at in range(0, len(sent), step) for size in reader.feed(sent[at : at + step])]
@@ -69,8 +69,8 @@ def test_sizes_come_out_however_they_are_cut(sizes: list[tuple[int, int]], step:
 @pytest.mark.parametrize(
     "sent", [b"[80,24]", b"nonsense", b'{"Width":-1}', b'{"Width":true}', b'{"Width":"80"}', b'{"a":' * 2000]
 )
-def test_what_is_no_size_ends_the_sizes(sent: bytes) -> None:
-    """Sizes before it count, none after it does."""
+def test_malformed_size_ends_the_sizes(sent: bytes) -> None:
+    """Sizes before it are read, later ones are not."""
     reader = SizeReader()
     assert reader.feed(b'{"Width":1,"Height":2}' + sent) == [TerminalSize(1, 2)]
     assert reader.is_broken
@@ -96,8 +96,8 @@ def spdy(*protocols: str) -> UpgradeOffer:
         (spdy("v2.channel.k8s.io"), StreamProtocol(Carrier.SPDY, "v2.channel.k8s.io")),
     ],
 )
-def test_commands_are_spoken_as_the_client_prefers(offer: UpgradeOffer, expected: StreamProtocol) -> None:
-    """The first of its protocols that is known here."""
+def test_command_uses_the_first_supported_protocol(offer: UpgradeOffer, expected: StreamProtocol) -> None:
+    """The order is that of the client."""
     assert agree_on_command(offer) == expected
 
 
@@ -109,8 +109,8 @@ def test_commands_are_spoken_as_the_client_prefers(offer: UpgradeOffer, expected
         (spdy("portforward.k8s.io"), StreamProtocol(Carrier.SPDY, "portforward.k8s.io")),
     ],
 )
-def test_forwards_are_spoken_as_the_client_can(offer: UpgradeOffer, expected: StreamProtocol) -> None:
-    """Tunnelled SPDY before channels."""
+def test_forward_prefers_tunnelled_spdy(offer: UpgradeOffer, expected: StreamProtocol) -> None:
+    """It is preferred to channels."""
     assert agree_on_forward(offer) == expected
 
 
@@ -125,16 +125,16 @@ def test_forwards_are_spoken_as_the_client_can(offer: UpgradeOffer, expected: St
     ],
     ids=["plain", "h2c", "no version", "unknown over spdy", "unknown over websocket"],
 )
-def test_what_is_not_spoken_here_is_refused(offer: UpgradeOffer, code: int) -> None:
-    """With the code that upstream has for it."""
+def test_unsupported_protocol_is_refused(offer: UpgradeOffer, code: int) -> None:
+    """The status codes are upstream's."""
     for agree in (agree_on_command, agree_on_forward):
         with pytest.raises(HttpError) as refused:
             agree(offer)
         assert refused.value.reply.code == code
 
 
-def test_refusal_names_what_is_spoken() -> None:
-    """A client can choose again."""
+def test_refusal_names_the_supported_protocols() -> None:
+    """The client can then choose again."""
     with pytest.raises(HttpError) as refused:
         agree_on_forward(spdy("x"))
     assert ("X-Accepted-Stream-Protocol-Versions", "portforward.k8s.io") in refused.value.reply.headers
@@ -142,7 +142,7 @@ def test_refusal_names_what_is_spoken() -> None:
 
 
 def test_abilities_follow_the_protocol() -> None:
-    """Sizes since version 3, exit codes since version 4; a WebSocket always has a channel for sizes."""
+    """Resizing needs version 3, exit codes version 4; a WebSocket always has a resize channel."""
     versions = [
         StreamProtocol(Carrier.SPDY, name) for name in ("channel.k8s.io", "v2.channel.k8s.io", "v3.channel.k8s.io", V4)
     ]
@@ -153,12 +153,12 @@ def test_abilities_follow_the_protocol() -> None:
 
 
 def test_lists_in_headers_are_taken_apart() -> None:
-    """Several headers, or one with commas."""
+    """From several headers, or from one with commas."""
     assert listed(["a, b", "", "c,"]) == ("a", "b", "c")
 
 
-def test_terminal_has_no_errors_of_its_own() -> None:
-    """With a terminal, the stream of errors is not asked for; without any stream there is nothing to do."""
+def test_terminal_has_no_stderr_stream() -> None:
+    """With a terminal, stderr is ignored; without any stream the request is rejected."""
     query = [("input", "1"), ("output", "1"), ("error", "1")]
     assert command_options(query) == CommandOptions(stdin=True, stdout=True, stderr=True)
     assert command_options([*query, ("tty", "1")]) == CommandOptions(stdin=True, stdout=True, tty=True)
@@ -168,13 +168,13 @@ def test_terminal_has_no_errors_of_its_own() -> None:
 
 
 def test_ports_of_a_query() -> None:
-    """Several parameters, or one with commas."""
+    """From several parameters, or from one with commas."""
     assert forward_ports([("port", "80,443"), ("other", "1"), ("port", "8080")]) == (80, 443, 8080)
 
 
 @pytest.mark.parametrize("value", [None, "", "0", "65536", "-1", "http", "80,", "٣", ",".join(["80"] * 128)])
-def test_ports_that_are_none_are_refused(value: str | None) -> None:
-    """Missing, zero, too large, no number, too many."""
+def test_invalid_ports_are_refused(value: str | None) -> None:
+    """Missing, zero, too large, not a number, or too many."""
     with pytest.raises(HttpError) as refused:
         forward_ports([] if value is None else [("port", value)])
     assert refused.value.reply.code == 400
@@ -182,12 +182,12 @@ def test_ports_that_are_none_are_refused(value: str | None) -> None:
 
 @given(st.integers(-10, 70000))
 def test_port_of_a_stream_is_one_that_exists(number: int) -> None:
-    """From 1 to 65535."""
+    """Ports are in the range from 1 to 65535."""
     assert stream_port(str(number)) == (number if 1 <= number <= 65535 else None)
 
 
-def test_endings_are_told_in_the_protocols_words() -> None:
-    """A Status with the exit code, or, in former times, a sentence."""
+def test_final_status_depends_on_the_protocol() -> None:
+    """It is a Status with the exit code, or in older protocols a sentence."""
     status = exit_status(["sh", "-c", "exit 3"], 3)
     expected = {"causes": [{"reason": "ExitCode", "message": "3"}]}
     told = json.loads(ending(status, as_status=True))

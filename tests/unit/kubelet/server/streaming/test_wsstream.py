@@ -1,4 +1,4 @@
-"""Commands and port-forward over the channels of a WebSocket, and the carrying of bytes to what runs."""
+"""Exec and port-forward over WebSocket channels, and copying streams to programs."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ V5 = StreamProtocol(Carrier.CHANNELS, ChannelProtocol.V5)
 
 
 class Messages:
-    """A WebSocket in memory: what the client says, and what it is sent. MessageLink."""
+    """A WebSocket in memory, with received and sent messages. Implements MessageLink."""
 
     def __init__(self, *said: bytes, closes: bool = False) -> None:
         self._said, self._closes = deque(said), closes
@@ -50,7 +50,7 @@ class Messages:
 
 
 async def shout(console: RemoteStreams) -> Document:
-    """Says its input back in upper case, then the sizes of the terminal."""
+    """Echoes its input in upper case, then the sizes of the terminal."""
     assert console.stdout is not None
     while console.stdin is not None and (data := await console.stdin.read()):
         await console.stdout.write(data.upper())
@@ -59,8 +59,8 @@ async def shout(console: RemoteStreams) -> Document:
     return SUCCESS
 
 
-async def test_command_over_channels_hears_and_tells() -> None:
-    """Input until its channel is closed, sizes, and a Status at the end; what is for nobody is dropped."""
+async def test_command_over_channels_receives_input_and_sends_output() -> None:
+    """Input ends when its channel is closed, sizes are passed on, a Status ends it; unknown channels are dropped."""
     said = (b"\x00hello", b"\x07nobody", b"", b'\x04{"Width":8,"Height":2}', b"\xff\x04", b"\xff\x00", b"\x00late")
     link = Messages(*said)
     session = CommandSession(CommandOptions(stdin=True, stdout=True, tty=True), tty=True, run=shout)
@@ -70,7 +70,7 @@ async def test_command_over_channels_hears_and_tells() -> None:
     assert (link.sent[3][0], json.loads(link.sent[3][1:])) == (3, {"metadata": {}, "status": "Success"})
 
 
-async def test_command_in_base64_speaks_text() -> None:
+async def test_base64_command_uses_text_messages() -> None:
     """The channel is a digit."""
     link = Messages(b"0aGk=", closes=True)
     agreement = StreamProtocol(Carrier.CHANNELS, ChannelProtocol.V4_BASE64)
@@ -80,8 +80,8 @@ async def test_command_in_base64_speaks_text() -> None:
     assert link.sent[:2] == [b"1", b"1SEk="]
 
 
-async def test_caller_who_goes_away_while_a_command_runs_is_told_of_as_it_is() -> None:
-    """Not wrapped in anything."""
+async def test_lost_connection_is_raised_unwrapped() -> None:
+    """It is not wrapped in an ExceptionGroup."""
 
     async def lose(_console: RemoteStreams) -> Document:
         raise ConnectionResetError("gone")
@@ -91,14 +91,14 @@ async def test_caller_who_goes_away_while_a_command_runs_is_told_of_as_it_is() -
         await remotecommand.serve_channels(session, Messages(), V5)
 
 
-async def test_bytes_in_messages_have_no_borders() -> None:
-    """Empty ones are none; the end is the end."""
+async def test_messages_are_read_as_one_byte_stream() -> None:
+    """Empty messages are skipped; the end of the connection is the end of the stream."""
     link = MessageBytes(Messages(b"", b"ab", b"", closes=True))
     assert [await link.read(), await link.read()] == [b"ab", b""]
 
 
 async def test_client_that_breaks_the_protocol_has_said_all() -> None:
-    """Its input ends there, and the command with it."""
+    """The command sees the end of its input and completes."""
     link = Messages(b"\x00hi", b"\xff")
     await remotecommand.serve_channels(
         CommandSession(CommandOptions(stdin=True, stdout=True), tty=False, run=shout), link, V5
@@ -108,7 +108,7 @@ async def test_client_that_breaks_the_protocol_has_said_all() -> None:
 
 
 async def test_forward_over_channels_begins_with_the_ports() -> None:
-    """A pair of channels for each port; errors on the second of them."""
+    """Each port has a data channel and an error channel, which both begin with the port number."""
 
     async def forward(port: int, source: ByteSource, sink: ByteSink) -> str:
         await sink.write(await source.read())
@@ -121,7 +121,7 @@ async def test_forward_over_channels_begins_with_the_ports() -> None:
 
 
 class Program:
-    """A program in a container, scripted. Session."""
+    """A scripted program in a container. Implements Session."""
 
     def __init__(self, outputs: Sequence[bytes] = (), *, code: int | Exception = 0, leaves_open: bool = False) -> None:
         self.stdin, self.stdout, self.stderr = Written(), BytePipe(), BytePipe()
@@ -144,7 +144,7 @@ class Program:
 
 
 class Written:
-    """What was written, in memory; may be of a caller who is gone. ByteSink and ByteWriter."""
+    """Written data in memory, or a lost connection. Implements ByteSink and ByteWriter."""
 
     def __init__(self, *, is_gone: bool = False) -> None:
         self.data, self.closed, self._is_gone = b"", asyncio.Event(), is_gone
@@ -159,7 +159,7 @@ class Written:
 
 
 async def all_of(data: bytes) -> BytePipe:
-    """A caller's input that is all there."""
+    """A pipe that contains all input."""
     pipe = BytePipe()
     await pipe.feed(data)
     pipe.end()
@@ -167,23 +167,23 @@ async def all_of(data: bytes) -> BytePipe:
 
 
 async def test_command_is_carried_to_its_end() -> None:
-    """All its input, all its output, and its exit code; what nobody asked for is read and dropped."""
+    """All input, all output and the exit code are passed on; output that was not requested is dropped."""
     program, out = Program([b"a", b"b"], code=7), Written()
     await program.stderr.feed(b"nobody asked")
     code = await carry_command(program, RemoteStreams(stdin=await all_of(b"hello"), stdout=out))
     assert (code, program.stdin.data, out.data) == (7, b"hello", b"ab")
 
 
-async def test_child_that_keeps_the_output_open_holds_up_nobody() -> None:
-    """Not longer than it takes to read what is there."""
+async def test_child_that_keeps_the_output_open_does_not_block_the_end() -> None:
+    """The session waits only for the drain timeout."""
     began = asyncio.get_running_loop().time()
     program, out = Program([b"a"], leaves_open=True), Written()
     assert await carry_command(program, RemoteStreams(stdin=await all_of(b""), stdout=out)) == 0
     assert (out.data, asyncio.get_running_loop().time() - began) == (b"a", DRAIN_SECONDS)
 
 
-async def test_caller_who_is_gone_ends_it() -> None:
-    """Though the program goes on."""
+async def test_lost_caller_ends_the_session() -> None:
+    """The program itself continues."""
     program = Program()
     await program.stdout.feed(b"more")
     with pytest.raises(ConnectionResetError):
@@ -191,13 +191,13 @@ async def test_caller_who_is_gone_ends_it() -> None:
 
 
 async def test_program_whose_end_is_not_known_is_a_failure() -> None:
-    """What the runtime says comes out as it is."""
+    """The runtime's error is raised unchanged."""
     with pytest.raises(RuntimeFailure, match="lost"):
         await carry_command(Program(code=RuntimeFailure("lost")), RemoteStreams(stdin=await all_of(b"")))
 
 
 async def test_input_of_a_container_stays_open_for_the_next_caller() -> None:
-    """Unless it is for one caller only."""
+    """With closes_stdin=False the end of one caller's input does not close it."""
     program = Program(code=0)
     program_ends = asyncio.get_running_loop().call_later(5, program.stdin.closed.set)
     assert await carry_command(program, RemoteStreams(stdin=await all_of(b"hi")), closes_stdin=False) == 0
@@ -205,7 +205,7 @@ async def test_input_of_a_container_stays_open_for_the_next_caller() -> None:
 
 
 async def test_connection_ends_with_the_pods_side() -> None:
-    """The caller's end closes only its half."""
+    """The end of the caller's input closes only one half."""
     reader, writer, out = BytePipe(), Written(), Written()
 
     async def answer() -> None:
@@ -221,7 +221,7 @@ async def test_connection_ends_with_the_pods_side() -> None:
 
 @given(st.lists(st.binary(max_size=ROOM_BYTES // 3), max_size=12))
 def test_pipe_loses_nothing(pieces: list[bytes]) -> None:
-    """Whatever goes in comes out in order, though it has room for little."""
+    """All data comes out in order, although the buffer is small."""
 
     async def through() -> bytes:
         pipe, received = BytePipe(), b""
@@ -245,8 +245,8 @@ def test_pipe_loses_nothing(pieces: list[bytes]) -> None:
         loop.close()
 
 
-async def test_pipe_that_nobody_reads_makes_its_writer_wait_until_it_is_abandoned() -> None:
-    """Room is bounded, and what is abandoned is forgotten."""
+async def test_full_pipe_blocks_its_writer_until_it_is_abandoned() -> None:
+    """The buffer is bounded; an abandoned pipe drops its data."""
     pipe = BytePipe()
     await pipe.feed(bytes(ROOM_BYTES))
     with pytest.raises(TimeoutError):
