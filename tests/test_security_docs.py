@@ -57,8 +57,8 @@ def test_nothing_is_loaded_from_data() -> None:
 def test_dependencies_are_pinned_with_hashes() -> None:
     """Each has one version and hashes, and none comes from its own URL or index."""
     lock = (ROOT / "requirements.lock").read_text()
-    pinned = re.findall(r"^[\w.\[\]-]+==", lock, re.MULTILINE)
-    entries = re.split(r"^(?=[\w.\[\]-]+==)", lock, flags=re.MULTILINE)[1:]
+    pinned = re.findall(r"^[\w.\[\], -]+==", lock, re.MULTILINE)
+    entries = re.split(r"^(?=[\w.\[\], -]+==)", lock, flags=re.MULTILINE)[1:]
     assert len(pinned) == len(entries) > 10
     assert all("--hash=sha256:" in entry for entry in entries)
     assert not re.search(r"https?://|--index-url|--extra-index-url", lock)
