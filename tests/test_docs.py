@@ -1,5 +1,6 @@
 """Checks docs against the code: generated pages are current, and named paths and commands exist."""
 
+import pkgutil
 import re
 import subprocess
 import sys
@@ -52,6 +53,21 @@ def test_reference_has_every_option_of_a_command(name: str) -> None:
     shown = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
     assert [option.opts[-1] for option in shown if f"`{option.opts[-1]}`" not in section] == []
     assert len(re.findall(r"^\| `-", section, re.MULTILINE)) == len(shown)
+
+
+_GUIDED = sorted(
+    {
+        name
+        for path in (ROOT / "docs/guides").glob("*.md")
+        for name in re.findall(r"`(pykubelet(?:\.\w+)+)`", path.read_text())
+    }
+)
+
+
+@pytest.mark.parametrize("name", _GUIDED)
+def test_dotted_name_of_a_guide_exists(name: str) -> None:
+    """A guide names modules of the package, or what a module defines."""
+    pkgutil.resolve_name(name)
 
 
 def test_upstream_map_is_current_and_well_formed() -> None:
