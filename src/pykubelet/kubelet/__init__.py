@@ -1,1 +1,1 @@
-"""What runs containers: the protocols a node asks, the plan of what to do, and the runtimes we bring."""
+"""The node agent: runs the pods of files, a URL and the API server, and reports their status."""

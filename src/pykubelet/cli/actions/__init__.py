@@ -1,1 +1,1 @@
-"""What the client commands do; imported when a command runs."""
+"""The work of the client commands; imported when a command runs."""

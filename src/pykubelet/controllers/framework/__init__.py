@@ -1,1 +1,1 @@
-"""What controllers share: PodControl, expectations, ownership, work queue and revision history."""
+"""Shared parts of controllers: PodControl, expectations, ownership, work queue and revision history."""
