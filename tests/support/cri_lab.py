@@ -20,12 +20,14 @@ from pykubelet.runtimes.protocol import (
     Mount,
     Runtime,
     RuntimeContainer,
+    RuntimeFailure,
     RuntimePod,
     SandboxRequest,
 )
 from pykubelet.testing import build
 
 Fields = dict[str, Any]
+_REMOVAL_RETRIES = 5
 
 
 @asynccontextmanager
@@ -36,7 +38,19 @@ async def opened(lab: ContainerdLab) -> AsyncIterator[OpenCri]:
 
 
 async def remove_everything(runtime: Runtime) -> None:
-    """Stop and remove all pods of a runtime."""
+    """Stop and remove all pods of a runtime. Tries again as a pod worker does.
+
+    containerd rejects the stop of a container that exits at that moment (`ttrpc: closed`).
+    """
+    for _ in range(_REMOVAL_RETRIES):
+        try:
+            return await _remove_all(runtime)
+        except RuntimeFailure:
+            await asyncio.sleep(0.2)
+    return await _remove_all(runtime)
+
+
+async def _remove_all(runtime: Runtime) -> None:
     for pod in await runtime.pods():
         for sandbox in pod.sandboxes:
             await runtime.stop(sandbox.id, 0)
