@@ -1,4 +1,4 @@
-"""A process with its own store: `store_child.py write|hold|full FILE` prints each event as one line of JSON."""
+"""A process with its own store: `store_child.py write|hold|full FILE` or `create FOLDER` prints each event as one line of JSON."""
 
 import asyncio
 import json
@@ -70,6 +70,13 @@ async def full(store: DurableStore) -> None:
     say("written", entry.revision > store.list("configmaps").entries[0].revision, store.health_error())
 
 
+async def create(folder: Path) -> None:
+    """Create stores without end, each in a folder of its own."""
+    for number in count():
+        async with open_store(folder / str(number) / "state.db", clock=SystemClock()):
+            say("created", number)
+
+
 async def main(work: str, path: Path) -> None:
     # Less history than the writes of all kills together, so that old rows are compacted in between.
     settings = StoreSettings(history_changes=5000)
@@ -78,4 +85,5 @@ async def main(work: str, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))
+    given = Path(sys.argv[2])
+    asyncio.run(create(given) if sys.argv[1] == "create" else main(sys.argv[1], given))

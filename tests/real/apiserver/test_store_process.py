@@ -17,6 +17,7 @@ from pykubelet.apiserver.storage.interfaces import StoreSettings, StoreUnusable
 from stored_objects import drained, key_of, put, told, value_of
 
 KILLS = 50
+CREATION_KILLS = 12
 TESTS = Path(__file__).parents[2] / "support"
 
 
@@ -120,6 +121,21 @@ async def test_killed_store_has_every_answered_write_and_watches_resume(tmp_path
         answered += len(lines)
         await recorder.check(path, lines)
     assert answered > KILLS * 50
+
+
+@pytest.mark.timeout(120)
+async def test_process_killed_while_it_creates_its_store_can_start_again(tmp_path: Path) -> None:
+    """A database is there completely or not at all, so the next start never finds an empty one."""
+    for kill in range(CREATION_KILLS):
+        folder = tmp_path / str(kill)
+        async with child("create", folder) as creator:
+            assert (await creator.line())[0] == "created"
+            await asyncio.sleep(0.003 * kill)
+            lines = await creator.killed_after(1)
+        last = lines[-1][1]
+        for number in range(last, last + 2):
+            async with open_store(folder / str(number) / "state.db", clock=SystemClock()) as store:
+                assert value_of(await put(store, key_of("a"), 1)) == 1
 
 
 async def test_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> None:

@@ -149,6 +149,14 @@ class StoreUnusable(Exception):
     """The store's file or key cannot be used; the message says why, and what to do."""
 
 
+class StoreRefused(StoreUnusable):
+    """The file is missing, damaged, or not a database of ours, and is left as it is; the message says only why."""
+
+
+class StoreInUse(StoreUnusable):
+    """Another process has the file open."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
     """The settings of a store; the defaults suit one machine."""

@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pykubelet.apiserver.storage.interfaces import StoreUnusable
+from pykubelet.apiserver.storage.database_file import APPLICATION_ID, check_file, create_file, in_use
+from pykubelet.apiserver.storage.interfaces import StoreRefused, StoreUnusable
 
 
 class StoreRow(NamedTuple):
@@ -50,10 +51,9 @@ class CommitFailed(Exception):
     """The transaction was rolled back; the message says why."""
 
 
-APPLICATION_ID = 0x706B6C74
-"""SQLite's application_id of our files ("pklt")."""
 SCHEMA_VERSION = 1
 _SCHEMA = (
+    "PRAGMA auto_vacuum = INCREMENTAL",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
     """
@@ -91,6 +91,7 @@ class StoreFile:
         self._path = path
         try:
             _make_private(path)
+            check_file(path)
         except OSError as error:
             raise StoreUnusable(f"{path} cannot be opened: {error.strerror}") from error
         try:
@@ -106,23 +107,27 @@ class StoreFile:
     def _prepare(self, max_bytes: int) -> None:
         # Exclusive: one process, and no shared memory file, which a full disk could break.
         self._execute("PRAGMA locking_mode = EXCLUSIVE")
-        self._execute("PRAGMA auto_vacuum = INCREMENTAL")
-        self._execute("PRAGMA journal_mode = WAL")
+        # Before anything is written: the file may belong to another program.
+        self._check()
         self._execute("PRAGMA synchronous = FULL")
+        self._execute("PRAGMA journal_mode = WAL")
         self._execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+        # Takes the lock at once, not with the first write.
         self._execute("BEGIN EXCLUSIVE")
-        if self._number("PRAGMA application_id") == 0 and not self._number("SELECT count(*) FROM sqlite_master"):
-            for statement in _SCHEMA:
-                self._execute(statement)
         self._execute("COMMIT")
-        if self._number("PRAGMA application_id") != APPLICATION_ID:
-            raise StoreUnusable(f"{self._path} is a database of another program: choose another file")
-        if (version := self._number("PRAGMA user_version")) > SCHEMA_VERSION:
-            raise StoreUnusable(f"{self._path} was written by a newer version (schema {version}): use that version")
-        if (problem := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-            raise _damaged(self._path, problem.splitlines()[-1])
         if max_bytes:
             self._execute(f"PRAGMA max_page_count = {max(1, max_bytes // self._number('PRAGMA page_size'))}")
+
+    def _check(self) -> None:
+        if self._number("PRAGMA application_id") != APPLICATION_ID:
+            raise StoreRefused(f"{self._path} is a database of another program")
+        if (version := self._number("PRAGMA user_version")) > SCHEMA_VERSION:
+            raise StoreRefused(f"{self._path} was written by a newer version (schema {version})")
+        if (problem := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise _damaged(self._path, problem.splitlines()[-1])
+        tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}
+        if not tables >= {"revisions", "meta"} or self._number("SELECT count(*) FROM meta") != 1:
+            raise _damaged(self._path, "its tables are not complete")
 
     def meta(self) -> StoreMeta:
         compacted, revision, names = self._connection.execute("SELECT * FROM meta").fetchone()
@@ -205,6 +210,8 @@ class StoreFile:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             with closing(sqlite3.connect(path)) as copy:
                 self._connection.backup(copy)
+                # A log that is found beside the restored file is then known to belong to the file it replaced.
+                copy.execute("PRAGMA journal_mode = DELETE").fetchall()
         except (OSError, sqlite3.Error) as error:
             raise StoreUnusable(f"the backup {path} cannot be made: {error}") from error
 
@@ -225,10 +232,18 @@ def _insert_statement(rows: int) -> str:
     return _INSERT + ",".join(["(?,?,?,?,?,?)"] * rows)
 
 
+@cache
+def _empty_database() -> bytes:
+    """The content of a new file."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        return connection.serialize()
+
+
 def _make_private(path: Path) -> None:
     """Creates missing file and folder; only the owner can read the file, which contains secrets."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    create_file(path, _empty_database())
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         path.chmod(0o600)
 
@@ -242,17 +257,15 @@ def _reason(error: sqlite3.Error) -> str:
 def _unusable(path: Path, error: sqlite3.Error) -> StoreUnusable:
     match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return StoreUnusable(f"{path} is in use by another process: stop that one, or choose another file")
+            return in_use(path)
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return _damaged(path, str(error))
         case _:
             return StoreUnusable(f"{path} cannot be opened: {error}")
 
 
-def _damaged(path: Path, problem: str) -> StoreUnusable:
-    return StoreUnusable(
-        f"{path} is damaged ({problem}): move it and its -wal file away, then restore a backup in its place or start empty"
-    )
+def _damaged(path: Path, problem: str) -> StoreRefused:
+    return StoreRefused(f"{path} is damaged ({problem})")
 
 
 def _code(error: sqlite3.Error) -> int:
