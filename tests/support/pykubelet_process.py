@@ -49,6 +49,24 @@ class PykubeletProcess:
             raise AssertionError(f"{self.command()[0]} did not start: {self._last_words()}")
         return said.removeprefix("ready ").strip()
 
+    def refusal(self) -> str:
+        """Start it, expecting that it ends with exit code 1 and one line, an error; returns the error."""
+        self.lines = []
+        self.launch().wait(READY_SECONDS)
+        assert self._process is not None
+        assert self._reader is not None
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._process.wait()
+        self._reader.join()
+        assert code == 1, self.lines
+        errors = [line for line in map(words, self.lines) if line.startswith("error: ")]
+        assert len(errors) == 1, self.lines
+        assert not [line for line in self.lines if "Traceback" in line]
+        return errors[0].removeprefix("error: ").strip()
+
     def launch(self) -> threading.Event:
         """Start it; the event is set when it is ready, or has ended."""
         command = [sys.executable, "-X", "faulthandler", "-m", "pykubelet", *self.command()]
@@ -142,7 +160,8 @@ class NodeProcess(PykubeletProcess):
     def command(self) -> list[str]:
         # The machine that runs the tests may have a full disk, which must not evict pods.
         options = ["--root-dir", str(self.folder / "node"), "--port", "0", "--eviction-hard", "memory.available<1Mi"]
-        return ["node", "--node-name", self.name, *options, *self._options]
+        name = ["--node-name", self.name] if self.name else []
+        return ["node", *name, *options, *self._options]
 
     def start(self) -> "NodeProcess":
         """Start it and wait until it is ready."""
@@ -153,9 +172,11 @@ class NodeProcess(PykubeletProcess):
 class UpProcess(PykubeletProcess):
     """One cluster on one data folder; after a restart it has the same port."""
 
-    def __init__(self, folder: Path, *options: str, runtime: str = "process") -> None:
+    def __init__(self, folder: Path, *options: str, runtime: str = "process", name: str = "node-1") -> None:
         super().__init__()
-        self.data, self._runtime, self._options = folder / "data", runtime, options
+        self.data, self._runtime, self.options = folder / "data", runtime, options
+        self.name = name
+        """The name of its node; empty for the default."""
         self.port = 0
         self.url = ""
 
@@ -165,7 +186,8 @@ class UpProcess(PykubeletProcess):
 
     def command(self) -> list[str]:
         data = ["--data-dir", str(self.data), "--port", str(self.port), "--page-port", "0"]
-        return ["up", *data, "--runtime", self._runtime, "--node-name", "node-1", *self._options]
+        name = ["--node-name", self.name] if self.name else []
+        return ["up", *data, "--runtime", self._runtime, *name, *self.options]
 
     def start(self) -> "UpProcess":
         """Start it and wait until it is ready."""

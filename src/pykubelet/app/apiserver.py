@@ -15,6 +15,7 @@ from functools import partial
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
+from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.schema import PRIORITY_CLASSES, SERVICES
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
@@ -60,15 +61,22 @@ from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.secure_serving import ApiHttpServer
 from pykubelet.apiserver.server import Handlers, Server
-from pykubelet.apiserver.storage.backup import BackupWriter
+from pykubelet.apiserver.storage.backup import BACKUP_FILE, BackupWriter
+from pykubelet.apiserver.storage.database_file import set_aside
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.interfaces import StoreSettings, StoreUnusable
+from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreRefused, StoreSettings, StoreUnusable
 from pykubelet.app import program
+from pykubelet.app.holders import file_holder, port_taken
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
 from pykubelet.httpserver.listener import listen, local_url, public_host, with_port
 
+log = get_logger(__name__)
+
 _DATABASE = "state.db"
+_AUDIT_LOG = "audit.log"
+_WRITTEN_LATER = (KUBECONFIG, _AUDIT_LOG, BACKUP_FILE)
+"""Files that are written only once there is a database."""
 
 
 def run(settings: ApiServerSettings, *, say: Say) -> None:
@@ -190,8 +198,9 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     tls = server_context(pki, files)
     lifetimes = {"events": settings.event_ttl_seconds}
     kept = StoreSettings(lifetimes=lifetimes, key_file=settings.encryption_key)
+    _check_database(settings)
     store = await stack.enter_async_context(open_store(data / _DATABASE, clock=clock, settings=kept))
-    audit = stack.enter_context(closing(AuditLog(data / "audit.log", clock))) if settings.audit else None
+    audit = stack.enter_context(closing(AuditLog(data / _AUDIT_LOG, clock))) if settings.audit else None
     ensure_kubeconfig(data / KUBECONFIG, pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
     return _ServerDependencies(
         url=url,
@@ -205,16 +214,38 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     )
 
 
+def _check_database(settings: ApiServerSettings) -> None:
+    """Make way for a new database if the user wants one; StoreRefused if one is missing."""
+    path = settings.data_dir / _DATABASE
+    if settings.start_empty:
+        if (kept := set_aside(path)) is not None:
+            log.info("starting without objects: the database was renamed", kept=kept)
+    elif not path.exists():
+        trace = next((name for name in _WRITTEN_LATER if (settings.data_dir / name).exists()), "")
+        if trace:
+            raise StoreRefused(f"{path} is missing, although {trace} shows that there was one")
+
+
 @contextmanager
 def _explain_errors(settings: ApiServerSettings) -> Iterator[None]:
     """Translate errors that a user can fix into CannotStart."""
     try:
         yield
+    except StoreRefused as error:
+        raise CannotStart(
+            f"{error}; restore a backup of it (docs/guides/upgrade-and-back-up.md), "
+            "or start an empty cluster with --new, which stops the pods of the old one and keeps its files"
+        ) from error
+    except StoreInUse as error:
+        holder = file_holder(settings.data_dir / _DATABASE)
+        user = "another process" if holder is None else str(holder)
+        raise CannotStart(f"{settings.data_dir} is in use by {user}: stop it, or choose another --data-dir") from error
     except (StoreUnusable, PkiError, TokenFileError, UnicodeDecodeError) as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise CannotStart(f"port {settings.port} of {settings.bind} is in use by another program") from error
+            taken = port_taken(settings.port, settings.bind, data_dir=settings.data_dir)
+            raise CannotStart(taken) from error
         place = error.filename or f"{settings.bind}:{settings.port}"
         raise CannotStart(f"{place}: {error.strerror or error}") from error
 

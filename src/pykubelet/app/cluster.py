@@ -6,27 +6,35 @@ They communicate only through the Kubernetes API.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.tasks import Runner, running, with_ready_event
+from pykubelet.api.scheme import NAMESPACES
 from pykubelet.app import program
 from pykubelet.app.apiserver import serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.node import Node, open_node
+from pykubelet.app.node_dependencies import check_name
+from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
+from pykubelet.client.interface import Client
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority
 from pykubelet.controllers.framework.work_queue import WorkQueueCollector
 from pykubelet.controllers.manifests.controller import ManifestController
+from pykubelet.controllers.podgc.gc_controller import remove_node
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
 """Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
+_SYSTEM_NAMESPACE = "kube-system"
+"""Its UID stands for the cluster: it is created with the database and cannot be deleted."""
 _NODE_SECONDS = 5.0
 """How long to wait for the node before announcing the API without it, as when its runtime does not answer."""
 # Upstream's 10 % of the disk suit dedicated machines; the disk of a workstation is often fuller.
@@ -38,12 +46,14 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
-            server = ApiServerSettings(data_dir=settings.data_dir, port=settings.port)
+            record, node_settings = _earlier_node(settings), _node_settings(settings)
+            server = ApiServerSettings(data_dir=settings.data_dir, port=settings.port, start_empty=settings.start_empty)
             queues = WorkQueueCollector()
             serves = serving(server, clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)
             seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
-            opened = open_node(_node_settings(settings), client=served.client, server=seen, clock=clock)
+            node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
+            opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             root_ca = served.client_authority.decode()
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
@@ -76,6 +86,29 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     program.run(main)
 
 
+def _earlier_node(settings: ClusterSettings) -> NodeRecord | None:
+    """The record of the folder's last node; CannotStart if it had another name and nothing says which one holds."""
+    node_settings = _node_settings(settings)
+    # Before anything of an earlier node is removed.
+    check_name(settings.node_name)
+    # A cluster that starts empty has no earlier node.
+    record = None if settings.start_empty else read_record(node_settings.root_dir)
+    replaced_name(record, node_settings)
+    return record
+
+
+async def _own_folder(
+    settings: NodeSettings, record: NodeRecord | None, *, client: Client, clock: Clock, say: Say
+) -> NodeSettings:
+    """The settings with the cluster; removes the node's earlier name. CannotStart if the folder is another cluster's."""
+    found = replace(settings, cluster=(await client.get(NAMESPACES, _SYSTEM_NAMESPACE)).metadata.uid)
+    check_cluster(record, found)
+    if old_name := replaced_name(record, found):
+        count = await remove_node(client, old_name, clock)
+        say(f"node {old_name} and its pods ({count}) are removed: this node is now called {found.node_name}")
+    return found
+
+
 async def _when_ready(ready: asyncio.Event, run: Runner) -> None:
     await ready.wait()
     await run()
@@ -95,6 +128,7 @@ async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> Non
 def _node_settings(settings: ClusterSettings) -> NodeSettings:
     return NodeSettings(
         node_name=settings.node_name,
+        is_default_name=settings.is_default_name,
         root_dir=settings.data_dir / "node",
         runtime=settings.runtime,
         manifests=settings.manifests,

@@ -67,8 +67,7 @@ class NodeDependencies:
     ) -> Self:
         """The dependencies of a node, by default on this machine; CannotStart for invalid settings."""
         name, root = settings.node_name, settings.root_dir
-        if errors := dns1123_subdomain_errors(name):
-            raise CannotStart(f'the node cannot be called "{name}", choose another name: {errors[0]}')
+        check_name(name)
         make_root(settings)
         try:
             thresholds = parse_thresholds(settings.eviction_hard)
@@ -101,6 +100,12 @@ class NodeDependencies:
             event_writer=writer,
             logs=LogDirectory(root / "logs/pods", links=root / "logs/containers"),
         )
+
+
+def check_name(name: str) -> None:
+    """CannotStart if a node cannot have this name."""
+    if errors := dns1123_subdomain_errors(name):
+        raise CannotStart(f'the node cannot be called "{name}", choose another name: {errors[0]}')
 
 
 def make_root(settings: NodeSettings) -> None:

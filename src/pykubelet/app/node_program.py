@@ -19,6 +19,7 @@ from pykubelet.aio.tasks import Runner, background_task, running, with_ready_eve
 from pykubelet.api.errors import ApiError
 from pykubelet.app import program
 from pykubelet.app.node import open_node
+from pykubelet.app.node_record import read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, NodeSettings
@@ -104,6 +105,8 @@ def run(settings: NodeSettings, *, say: Say) -> None:
     """Run a node until SIGINT or SIGTERM; its containers keep running. CannotStart if it cannot start."""
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
+        if old_name := replaced_name(read_record(settings.root_dir), settings):
+            say(f"node {old_name} is now called {settings.node_name}: delete node {old_name} in its cluster")
         async with AsyncExitStack() as stack:
             node_settings, client, server, collectors = settings, None, None, tuple[MetricsCollector, ...]()
             if settings.kubeconfig is not None:

@@ -1,4 +1,8 @@
-"""Writes `node.json`, the settings of a running node, for `pykubelet check`, and the facts it judges."""
+"""Writes `node.json`, the settings of a running node, for `pykubelet check`, and the facts it judges.
+
+The next start reads it: a folder with the pods of another node or cluster needs a decision, because a node stops pods
+that it does not find in its API.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from pykubelet.aio.msgspec_types import register_type
 from pykubelet.apiserver.certs.certificates import write_private
 from pykubelet.app.node_server import NodeListener
 from pykubelet.app.runtimes import RuntimeParts
@@ -16,6 +21,7 @@ from pykubelet.client.event_correlator import SPAM_BURST
 from pykubelet.kubelet.server.server import IDLE_SECONDS
 
 FILE = "node.json"
+_MOST_BYTES = 1 << 20
 
 
 class CisFile(StrEnum):
@@ -41,6 +47,8 @@ class NodeRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     """The settings a node started with; nothing secret."""
 
     node_name: str
+    cluster: str = ""
+    """The UID of the namespace kube-system; empty if the node does not know it."""
     runtime: str
     address: str = ""
     port: int = 0
@@ -92,6 +100,7 @@ def node_record(
     """The record of a node with these settings; `listener` is None without an API of its own."""
     return NodeRecord(
         node_name=settings.node_name,
+        cluster=settings.cluster,
         runtime=runtime.name,
         address=listener.address if listener is not None else "",
         port=listener.port if listener is not None else 0,
@@ -115,3 +124,43 @@ def write_record(root: Path, record: NodeRecord) -> None:
         write_private(root / FILE, msgspec.json.encode(record))
     except OSError as error:
         raise CannotStart(f"{error.filename or root / FILE}: {error.strerror}") from error
+
+
+def read_record(root: Path) -> NodeRecord | None:
+    """The record of the node that ran last with this folder; CannotStart if it is unreadable."""
+    path = root / FILE
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(_MOST_BYTES), type=register_type(NodeRecord))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CannotStart(f"{path}: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise CannotStart(f"{path}: {error}; remove it if you know which node this folder belongs to") from error
+
+
+def replaced_name(record: NodeRecord | None, settings: NodeSettings) -> str:
+    """The name that the folder's node had before, if the user chose another one; CannotStart if another one is the default."""
+    if record is None or record.node_name == settings.node_name:
+        return ""
+    old, new = record.node_name, settings.node_name
+    if settings.is_default_name:
+        effect = f"deletes node {old} with its pods, which manifests and controllers create again on {new}"
+        if not settings.with_server:
+            effect = f"leaves node {old} in its cluster until it is deleted there"
+        raise CannotStart(
+            f"{settings.root_dir} belongs to node {old}, but this machine is called {new}: "
+            f"--node-name {old} goes on as before; --node-name {new} takes the new name and {effect}"
+        )
+    return old
+
+
+def check_cluster(record: NodeRecord | None, settings: NodeSettings) -> None:
+    """CannotStart if the folder has the pods of another cluster."""
+    if record is not None and record.cluster and record.cluster != settings.cluster:
+        root = settings.root_dir
+        raise CannotStart(
+            f"{root} has the pods of another cluster ({record.cluster}) than the database ({settings.cluster}): "
+            f"restore the database of that cluster, or remove {root / FILE} to stop those pods and use this database"
+        )

@@ -1,6 +1,7 @@
 """Composes the kubelet's API: its listener, certificates, authorization and handlers."""
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pykubelet.aio.clock import Clock
+from pykubelet.app.holders import port_taken
 from pykubelet.app.node_dependencies import NodeDependencies
 from pykubelet.app.node_pods import NodePods
 from pykubelet.app.settings import CannotStart, NodeSettings
@@ -85,6 +87,8 @@ def _open(settings: NodeSettings, server: KnownApiServer, clock: Clock) -> NodeL
     except ServingError as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CannotStart(f"the node's API: {port_taken(settings.port, bind)}") from error
         place = error.filename or f"the node's API cannot listen on {bind}:{settings.port}"
         raise CannotStart(f"{place}: {error.strerror or error}") from error
 

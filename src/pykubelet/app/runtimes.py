@@ -5,10 +5,12 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
+from pykubelet.app.holders import file_holder
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.kuberuntime.instrumented_services import (
@@ -24,6 +26,7 @@ from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, Syste
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.process.cgroups import PIDS, find_cgroups
 from pykubelet.runtimes.process.runtime import ProcessImages, ProcessRuntime
+from pykubelet.runtimes.process.state import StateFoldersInUse
 from pykubelet.runtimes.protocol import (
     ChangeFeed,
     Commands,
@@ -130,6 +133,10 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 log_writer=runtime,
                 limits_pids=PIDS in (await asyncio.to_thread(find_cgroups)).folders,
             )
+    except StateFoldersInUse as error:
+        holder = file_holder(Path(error.filename))
+        user = "another kubelet" if holder is None else str(holder)
+        raise CannotStart(f"{settings.root_dir} is in use by {user}: stop it, or choose another folder") from error
     except (OSError, RuntimeFailure) as error:
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
 

@@ -16,6 +16,8 @@ class ApiServerSettings:
     """The settings of an API server. Paths that are None are not used."""
 
     data_dir: Path
+    start_empty: bool = False
+    """Whether to start without objects; an existing database is kept under another name."""
     bind: str = "127.0.0.1"
     port: int = 6443
     """0 takes any free port."""
@@ -45,6 +47,10 @@ class NodeSettings:
     """The settings of a node. Without an API server it runs static pods only."""
 
     node_name: str
+    is_default_name: bool = False
+    """Whether the name is only the machine's; the folder of a node with another name is then refused."""
+    cluster: str = ""
+    """The UID of the namespace kube-system, which stands for the cluster; empty if unknown."""
     root_dir: Path
     """The folder of pod volumes, logs and node state."""
     runtime: str = "process"
@@ -102,9 +108,13 @@ class ClusterSettings:
     """The settings of a cluster of one machine."""
 
     data_dir: Path
+    start_empty: bool = False
+    """Whether to start without objects; an existing database is kept under another name."""
     port: int = 6443
     """The port of the API; 0 takes any free port."""
     node_name: str
+    is_default_name: bool = False
+    """Whether the name is only the machine's; the folder of a node with another name is then refused."""
     runtime: str = "auto"
     manifests: tuple[Path, ...] = ()
     """Manifest files, or folders of them."""

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pykubelet.cli.client_command import EXISTING_FILE, FOLDER, PORT
-from pykubelet.cli.server_command import start, with_logs
+from pykubelet.cli.server_command import start, start_empty_option, with_logs
 
 _EXAMPLES = """\b
 Examples:
@@ -27,6 +27,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     show_default=True,
     help="Folder of the database, keys, certificates and admin.kubeconfig.",
 )
+@start_empty_option
 @click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option("--port", type=PORT, default=6443, show_default=True, help="Port to listen on; 0 takes any free one.")
 @click.option(

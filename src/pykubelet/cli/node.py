@@ -140,13 +140,21 @@ def node(context: click.Context, /, *, verbose: bool, log_format: str, **options
     headers = _headers(context, lines)
     if options["bootstrap_kubeconfig"] and not options["kubeconfig"]:
         raise click.UsageError("--bootstrap-kubeconfig needs --kubeconfig, the file to write", context)
-    name = (options.pop("node_name") or socket.gethostname()).strip().lower()
+    chosen_name: str = options.pop("node_name")
+    name = (chosen_name or socket.gethostname()).strip().lower()
     root = options.pop("root_dir").absolute()
     from pykubelet.app.node_program import run
     from pykubelet.app.settings import NodeSettings
 
     page = page_settings(options)
-    settings = NodeSettings(node_name=name, root_dir=root, manifest_url_headers=headers, page=page, **options)
+    settings = NodeSettings(
+        node_name=name,
+        is_default_name=not chosen_name,
+        root_dir=root,
+        manifest_url_headers=headers,
+        page=page,
+        **options,
+    )
     start(run, settings, verbose=verbose, log_format=log_format)
 
 

@@ -41,6 +41,12 @@ def page_settings(options: dict[str, Any]) -> "PageSettings | None":
     return settings if options.pop("page") else None
 
 
+def start_empty_option(command: Command) -> Command:
+    """Adds the option `--new`."""
+    text = "Start without objects, which stops the pods of an earlier cluster; its database is kept under another name."
+    return click.option("--new", "start_empty", is_flag=True, help=text)(command)
+
+
 def with_logs(command: Command) -> Command:
     """Adds the logging options that `start` uses."""
     form = click.option(

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pykubelet.cli.client_command import FOLDER, PORT
-from pykubelet.cli.server_command import page_options, page_settings, start, with_logs
+from pykubelet.cli.server_command import page_options, page_settings, start, start_empty_option, with_logs
 
 _EXAMPLES = """\b
 Examples:
@@ -34,6 +34,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     show_default=True,
     help="Folder of the database, keys, certificates, admin.kubeconfig, and of pod volumes and logs.",
 )
+@start_empty_option
 @click.option("--port", type=PORT, default=6443, show_default=True, help="Port of the API; 0 takes any free one.")
 @click.option(
     "--runtime",
@@ -52,7 +53,8 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     follow their file: edit it, and they change; remove it, and they are deleted. On a terminal the pods are shown as
     they change, unless -v is given.
     """
-    name = (options.pop("node_name") or socket.gethostname()).strip().lower()
+    chosen_name: str = options.pop("node_name")
+    name = (chosen_name or socket.gethostname()).strip().lower()
     data = options.pop("data_dir").absolute()
     # Imported objects stay alive: collecting garbage meanwhile would cost a tenth of the start time.
     gc.disable()
@@ -60,7 +62,7 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     from pykubelet.app.settings import ClusterSettings
 
     page = page_settings(options)
-    settings = ClusterSettings(node_name=name, data_dir=data, page=page, **options)
+    settings = ClusterSettings(node_name=name, is_default_name=not chosen_name, data_dir=data, page=page, **options)
     if verbose or log_format == "json" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         start(run, settings, verbose=verbose, log_format=log_format)
         return

@@ -15,20 +15,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
-import msgspec
 from cryptography import x509
 from msgspec import Struct
 
-from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.manifest import ManifestError, ManifestItem, ManifestProblem, read_manifest
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
-from pykubelet.app.node_record import FILE, CisFacts, CisFile, FileFacts, NodeRecord, ServerFacts
+from pykubelet.app.node_record import FILE, CisFacts, CisFile, FileFacts, NodeRecord, ServerFacts, read_record
 from pykubelet.app.settings import CannotStart
 from pykubelet.httpserver.listener import CIPHERS
 
 _SECONDS = 10.0
-_MOST_BYTES = 1 << 20
 # Every cipher a client may offer except those that our servers accept.
 _WEAK = "ALL:@SECLEVEL=0:" + ":".join(f"!{kind}" for kind in CIPHERS.split(":"))
 _UNITS = (Path("/etc/systemd/system/pykubelet.service"), Path("/lib/systemd/system/pykubelet.service"))
@@ -67,16 +64,10 @@ def gather_facts(places: CisPaths, now: datetime) -> CisFacts:
 
 
 def _record(root: Path) -> NodeRecord:
-    path = root / FILE
-    try:
-        with path.open("rb") as file:
-            return msgspec.json.decode(file.read(_MOST_BYTES), type=register_type(NodeRecord))
-    except FileNotFoundError:
-        raise CannotStart(f"there is no {path}: no node was run with --root-dir {root}") from None
-    except OSError as error:
-        raise CannotStart(f"{path}: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
-        raise CannotStart(f"{path}: {error}") from error
+    record = read_record(root)
+    if record is None:
+        raise CannotStart(f"there is no {root / FILE}: no node was run with --root-dir {root}")
+    return record
 
 
 def _files(places: CisPaths, record: NodeRecord, service: Path | None) -> Mapping[CisFile, FileFacts]:

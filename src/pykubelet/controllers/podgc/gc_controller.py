@@ -8,6 +8,7 @@ Upstream: pkg/controller/podgc/gc_controller.go
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
@@ -17,7 +18,7 @@ from pykubelet.api.pods import condition_patch, is_terminal, phase_patch, pod_la
 from pykubelet.api.scheme import NODES, PODS
 from pykubelet.client.indexer import age_key
 from pykubelet.client.informers import Informers, PodsByNode
-from pykubelet.client.interface import Client, now_if_uid
+from pykubelet.client.interface import Client, Selection, now_if_uid
 from pykubelet.controllers.framework.pod_control import attempt_all
 from pykubelet.controllers.nodelifecycle.node_health import OUT_OF_SERVICE, is_ready
 
@@ -102,21 +103,33 @@ class PodGCController:
 
     async def _delete_all(self, pods: Iterable[Pod], condition: PodCondition | None = None) -> None:
         chosen = tuple(pods)
-        outcomes = await attempt_all(self._delete(pod, condition) for pod in chosen)
+        outcomes = await attempt_all(_delete(self._client, pod, condition, self._clock) for pod in chosen)
         for pod, error in zip(chosen, outcomes, strict=True):
             if error is not None and not isinstance(error, NotFound):
                 log.warning("orphaned pod not deleted", pod=pod_label(pod), cause=str(error))
 
-    async def _delete(self, pod: Pod, condition: PodCondition | None) -> None:
-        """Deletes a pod immediately. An unfinished pod is marked Failed, since no kubelet will do so."""
-        meta = pod.metadata
-        log.info("deleting orphaned pod", pod=pod_label(pod), node=pod.spec.node_name, phase=pod.status.phase)
-        if not is_terminal(pod.status.phase):
-            patch = phase_patch(pod, "Failed")
-            if condition is not None:
-                patch = condition_patch(pod, condition, self._clock.now(), phase="Failed") or patch
-            await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
-        await self._client.delete(PODS, meta.name, namespace=meta.namespace, options=now_if_uid(meta.uid))
+
+async def remove_node(client: Client, name: str, clock: Clock) -> int:
+    """Deletes a node that never returns, after its pods; returns their number. ApiError if that fails."""
+    pods = (await client.list(PODS, selection=Selection(fields=f"spec.nodeName={name}"))).items
+    for error in await attempt_all(_delete(client, pod, NODE_GONE, clock) for pod in pods):
+        if error is not None and not isinstance(error, NotFound):
+            raise error
+    with suppress(NotFound):
+        await client.delete(NODES, name)
+    return len(pods)
+
+
+async def _delete(client: Client, pod: Pod, condition: PodCondition | None, clock: Clock) -> None:
+    """Deletes a pod immediately. An unfinished pod is marked Failed, since no kubelet will do so."""
+    meta = pod.metadata
+    log.info("deleting orphaned pod", pod=pod_label(pod), node=pod.spec.node_name, phase=pod.status.phase)
+    if not is_terminal(pod.status.phase):
+        patch = phase_patch(pod, "Failed")
+        if condition is not None:
+            patch = condition_patch(pod, condition, clock.now(), phase="Failed") or patch
+        await client.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
+    await client.delete(PODS, meta.name, namespace=meta.namespace, options=now_if_uid(meta.uid))
 
 
 def surplus_terminated_pods(terminated: Collection[Pod], threshold: int) -> Sequence[Pod]:
