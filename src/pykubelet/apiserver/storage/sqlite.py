@@ -122,7 +122,7 @@ class StoreFile:
         if self._number("PRAGMA application_id") != APPLICATION_ID:
             raise StoreRefused(f"{self._path} is a database of another program")
         if (version := self._number("PRAGMA user_version")) > SCHEMA_VERSION:
-            raise StoreRefused(f"{self._path} was written by a newer version (schema {version})")
+            raise StoreRefused(f"{self._path} was written by a newer version (schema {version}): install that version")
         if (problem := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise _damaged(self._path, problem.splitlines()[-1])
         tables = {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master")}

@@ -184,7 +184,9 @@ def test_file_that_is_no_database_is_refused(path: Path, text: bytes) -> None:
     ("statement", "problem"),
     [
         pytest.param("PRAGMA application_id = 7", "is a database of another program", id="mark"),
-        pytest.param("PRAGMA user_version = 9", "was written by a newer version (schema 9)", id="version"),
+        pytest.param(
+            "PRAGMA user_version = 9", "was written by a newer version (schema 9): install that version", id="version"
+        ),
         pytest.param("DROP TABLE revisions", "is damaged (its tables are not complete)", id="table"),
         pytest.param("DELETE FROM meta", "is damaged (its tables are not complete)", id="meta"),
     ],
