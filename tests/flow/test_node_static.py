@@ -113,6 +113,27 @@ async def test_edited_static_pod_does_not_inherit_the_end_of_the_former(tmp_path
         assert (second.status.phase, second.metadata.uid != first.metadata.uid) == ("Running", True)
 
 
+@pytest.mark.parametrize(("exit_code", "phase"), [(3, "Failed"), (0, "Succeeded")])
+async def test_mirror_shows_the_end_together_with_the_exit(
+    tmp_path: Path, manifests: Path, exit_code: int, phase: str
+) -> None:
+    """As with a kubelet: once the only container has exited, the mirror never shows the phase Running."""
+    once = ContainerRun(seconds=1, exit_code=exit_code)
+    async with (
+        world(tmp_path, scripts={"once": Behaviour(runs=(once,))}) as outside,
+        outside.running_node(manifests=(manifests,)),
+    ):
+        (manifests / "web.json").write_text(manifest(restartPolicy="Never", containers=[container("once")]))
+        await outside.until(MIRROR, lambda one: one.status.phase == phase, within_seconds=3)
+        await asyncio.sleep(30)
+        exited = [one for one in outside.versions(MIRROR) if _has_exited(one)]
+        assert {one.status.phase for one in exited} == {phase}
+
+
+def _has_exited(pod: Pod) -> bool:
+    return any(one.state.terminated is not None for one in pod.status.container_statuses)
+
+
 async def test_broken_edit_keeps_the_pod_and_is_reported(tmp_path: Path, manifests: Path) -> None:
     """The pod keeps running; an event and a condition of the node name the file."""
     path = manifests / "web.json"

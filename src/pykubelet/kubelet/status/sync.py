@@ -238,7 +238,8 @@ class StatusSyncer:
 
     async def _patch(self, uid: PodUid, entry: VersionedStatus, pod: Pod) -> Pod:
         """Patch the status; return the API's answer, or `pod` if nothing had to be sent."""
-        could_run = self._safety.could_have_running_containers(uid)
+        # Workers do not know the UID of a mirror pod: as upstream, its phase never waits for the worker's last sync.
+        could_run = self._safety.could_have_running_containers(PodUid(pod.metadata.uid))
         now = format_time(self._clock.now())
         status = stamp_disruption(pod.status, entry.status, could_run=could_run, now=now)
         if status != entry.status:
