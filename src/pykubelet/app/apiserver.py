@@ -69,7 +69,7 @@ from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
-from pykubelet.httpserver.listener import listen, local_url, public_host, with_port
+from pykubelet.httpserver.listener import is_loopback, listen, local_url, public_host, with_port
 
 log = get_logger(__name__)
 
@@ -148,7 +148,10 @@ async def serving(
             proxied=frozenset(PROXIED),
             clock=clock,
         )
-        pod_proxy = UpgradeAwareHandler(NodeProxy(store.get, node_context(deps.pki, clock)))
+        # Nodes elsewhere cannot reach a server on loopback, so no other machine's node can name this one's loopback.
+        at_loopback = is_loopback(settings.bind)
+        node_proxy = NodeProxy(store.get, node_context(deps.pki, clock), nodes_at_loopback=at_loopback)
+        pod_proxy = UpgradeAwareHandler(node_proxy)
         app = ApiHttpServer(chain, connect=dict.fromkeys(PROXIED, pod_proxy.connect), new_id=ids.uid)
         await stack.enter_async_context(running(_runners(settings, deps, registry, server, clock)))
         await stack.enter_async_context(app.serving(deps.listener, deps.tls))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykubelet.cli.client_command import epilog, print_error, run_with_session, server_options
+from pykubelet.cli.printers.terminal import escape_terminal
 
 if TYPE_CHECKING:
     from pykubelet.api.manifest import ManifestItem
@@ -148,5 +149,5 @@ async def _apply(applying: "ManifestApplier", item: "ManifestItem", namespace: s
             print_error(line)
         return False
     name = f"{named(done.served.resource)}/{metadata['name']}"
-    click.echo(f"{name} {outcome(done.before, done.after)}{suffix}")
+    click.echo(f"{escape_terminal(name)} {outcome(done.before, done.after)}{suffix}")
     return True

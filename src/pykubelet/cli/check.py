@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pykubelet.cli.apply import manifest_texts
-from pykubelet.cli.client_command import EXISTING_FILE, FOLDER
+from pykubelet.cli.client_command import EXISTING_FILE, FOLDER, print_error
+from pykubelet.cli.printers.terminal import escape_terminal
 
 if TYPE_CHECKING:
     from pykubelet.cli.actions.check import CisFinding
@@ -64,7 +65,7 @@ def _check_node(
     try:
         found = findings(gather_facts(places, SystemClock().now()))
     except CannotStart as error:
-        click.echo(f"error: {error}", err=True)
+        print_error(f"error: {error}")
         sys.exit(1)
     if output == "json":
         click.echo(indented(encode(found)))
@@ -79,7 +80,7 @@ def _line(finding: "CisFinding") -> str:
     colour = {"PASS": "green", "FAIL": "red"}.get(finding.verdict)
     verdict = click.style(f"{finding.verdict:<14}", fg=colour)
     advice = f"\n{'':<24}do: {finding.advice}" if finding.advice else ""
-    return f"{finding.id:<8} {verdict} {finding.what}: {finding.seen}{advice}"
+    return f"{finding.id:<8} {verdict} {finding.what}: {escape_terminal(finding.seen)}{advice}"
 
 
 def _check_manifests(paths: tuple[str, ...]) -> None:
@@ -90,7 +91,7 @@ def _check_manifests(paths: tuple[str, ...]) -> None:
         problems = [f"{origin}: {data}"] if isinstance(data, str) else [*map(str, problems_in(data, origin))]
         bad += len(problems)
         for problem in problems:
-            click.echo(problem)
+            click.echo(escape_terminal(problem))
     if bad:
         click.echo(f"{bad} {'problem' if bad == 1 else 'problems'} found", err=True)
         raise SystemExit(1)

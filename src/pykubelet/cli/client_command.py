@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from pykubelet.cli import completion
+from pykubelet.cli.printers.terminal import escape_terminal
 
 if TYPE_CHECKING:
     from pykubelet.cli.actions.session import ApiSession
@@ -93,13 +94,13 @@ def fail(message: str) -> NoReturn:
 
 def print_error(message: str) -> None:
     """Print a line on standard error; its first word is red on a terminal."""
-    first, colon, rest = message.partition(":")
-    click.echo(click.style(first + colon, fg="red") + rest if colon else message, err=True)
+    first, colon, rest = escape_terminal(message).partition(":")
+    click.echo(click.style(first + colon, fg="red") + rest if colon else first, err=True)
 
 
 def warn(text: str) -> None:
     """Print a warning of the server."""
-    click.echo(f"{click.style('Warning:', fg='yellow')} {text}", err=True)
+    click.echo(f"{click.style('Warning:', fg='yellow')} {escape_terminal(text)}", err=True)
 
 
 def run_with_session(

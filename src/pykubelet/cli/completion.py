@@ -61,7 +61,7 @@ def _complete(
         words = asyncio.run(_in_time(context, ask))
     except Exception:  # noqa: BLE001  an error message would disturb the command line
         return []
-    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+    return [CompletionItem(word) for word in words if word.startswith(incomplete) and word.isprintable()]
 
 
 async def _in_time(context: click.Context, ask: "Callable[[ApiSession], Coroutine[Any, Any, list[str]]]") -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pykubelet.cli.client_command import PORT
+from pykubelet.cli.printers.terminal import escape_terminal
 
 if TYPE_CHECKING:
     from pykubelet.aio.log import Lines
@@ -86,7 +87,7 @@ def start(
         if is_json:
             log.info(line)
         else:
-            place.write(f"{line}\n")
+            place.write(f"{escape_terminal(line)}\n")
 
     try:
         program(settings, say=say)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykubelet.cli.client_command import server_options
+from pykubelet.cli.client_command import print_error, server_options
+from pykubelet.cli.printers.terminal import escape_json
 
 if TYPE_CHECKING:
     from pykubelet.kubelet.explain.explanation import Explanation
@@ -41,13 +42,13 @@ def why(pod: str, namespace: str, kubeconfig: Path | None, output: str) -> None:
     try:
         found = asyncio.run(find_out(kubeconfig, namespace, pod.removeprefix("pod/")))
     except CannotStart as error:
-        click.echo(f"error: {error}", err=True)
+        print_error(f"error: {error}")
         sys.exit(1)
     except ApiError as error:
-        click.echo(f"error: {error.message}", err=True)
+        print_error(f"error: {error.message}")
         sys.exit(1)
     if output == "json":
-        click.echo(indented(encode(found)))
+        click.echo(escape_json(indented(encode(found)).decode()))
         return
     for line in lines(found):
         # click drops colours where the output is not a terminal.
@@ -57,7 +58,8 @@ def why(pod: str, namespace: str, kubeconfig: Path | None, output: str) -> None:
 def lines(found: "Explanation") -> Iterator[str]:
     blocked = found.waits_for
     where = f" on {found.node}" if found.node else ""
-    yield click.style(f"pod {found.namespace}/{found.name}: {found.phase or 'unknown'}{where}", bold=True)
+    headline = _plain(f"pod {found.namespace}/{found.name}: {found.phase or 'unknown'}{where}")
+    yield click.style(headline, bold=True)
     is_well = blocked.step in {"nothing", "ended"}
     yield f"  waits for  {click.style(_plain(blocked.what), fg='green' if is_well else 'red')}"
     if blocked.unblock:
@@ -81,7 +83,7 @@ def _line(entry: "TrailEntry") -> str:
     facts = "  ".join(value if name == "said" else f"{name}={value}" for name, value in entry.facts if value)
     times = f"  ({entry.times} times since {_time(entry.at)})" if entry.times > 1 else ""
     when = click.style(_time(entry.last_at or entry.at), dim=True)
-    return f"  {when}  {entry.component:<10} {_plain(entry.what)}{'  ' if facts else ''}{_plain(facts)}{times}"
+    return f"  {when}  {_plain(entry.component):<10} {_plain(entry.what)}{'  ' if facts else ''}{_plain(facts)}{times}"
 
 
 def _plain(text: str) -> str:

@@ -86,7 +86,11 @@ def listen_address(bind: str, server: str, machine: str) -> ListenAddress:
 
 
 def _is_local(server: str) -> bool:
-    host = urlsplit(server).hostname or "localhost"
+    return is_loopback(urlsplit(server).hostname or "localhost")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach a server at this address or name."""
     address = _ip_address(host)
     return address.is_loopback if address else host == "localhost" or host.endswith(".localhost")
 

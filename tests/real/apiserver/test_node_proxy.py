@@ -11,7 +11,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from pykubelet.api.errors import ApiError, ServiceUnavailable
+from pykubelet.api.errors import ApiError, BadRequest, ServiceUnavailable
 from pykubelet.api.serializer import encode
 from pykubelet.apiserver.podproxy.handler import NodeProxy, UpgradeAwareHandler, request_head
 from pykubelet.apiserver.podproxy.location import ProxyTarget
@@ -86,7 +86,7 @@ async def front() -> AsyncIterator[tuple[str, ssl.SSLContext]]:
     node_runner = web.AppRunner(app, shutdown_timeout=0.1)
     await node_runner.setup()
     await web.TCPSite(node_runner, "127.0.0.1", 0, ssl_context=serving).start()
-    passing = UpgradeAwareHandler(NodeProxy(Objects(node_runner.addresses[0][1]).get, trusting))
+    passing = UpgradeAwareHandler(NodeProxy(Objects(node_runner.addresses[0][1]).get, trusting, nodes_at_loopback=True))
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -211,7 +211,9 @@ async def test_client_disconnect_cancels_the_request_to_a_silent_node() -> None:
         writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0, ssl=serving)
-    passing = UpgradeAwareHandler(NodeProxy(Objects(server.sockets[0].getsockname()[1]).get, trusting))
+    passing = UpgradeAwareHandler(
+        NodeProxy(Objects(server.sockets[0].getsockname()[1]).get, trusting, nodes_at_loopback=True)
+    )
     runner = web.ServerRunner(
         web.Server(lambda request: passing.connect(CALL, "", request), handler_cancellation=True), shutdown_timeout=0.1
     )
@@ -237,7 +239,7 @@ async def test_node_that_does_not_speak_http_is_unreachable(answer: bytes) -> No
 
     server = await asyncio.start_server(say, "127.0.0.1", 0)
     target = ProxyTarget("127.0.0.1", server.sockets[0].getsockname()[1], "/", scheme="http")
-    proxy = NodeProxy(Objects(1).get, ssl.create_default_context())
+    proxy = NodeProxy(Objects(1).get, ssl.create_default_context(), nodes_at_loopback=True)
     pipe = await proxy.open(target)
     with pytest.raises(ServiceUnavailable, match="error trying to reach"):
         await proxy.ask(target, pipe, request_head(target, "GET", (), 0))
@@ -252,7 +254,7 @@ async def test_unreachable_and_untrusted_nodes_are_reported() -> None:
     authority.issue_cert("127.0.0.1").configure_cert(serving)
     server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=serving)
     port = server.sockets[0].getsockname()[1]
-    proxy = NodeProxy(Objects(port).get, ssl.create_default_context())
+    proxy = NodeProxy(Objects(port).get, ssl.create_default_context(), nodes_at_loopback=True)
     with pytest.raises(Exception, match=f"error trying to reach 127.0.0.1:{port}: .*certificate verify failed"):
         await proxy.open(ProxyTarget("127.0.0.1", port, "/"))
     server.close()
@@ -268,9 +270,57 @@ async def test_unreachable_and_untrusted_nodes_are_reported() -> None:
 )
 async def test_node_with_an_invalid_address_or_port_is_unreachable(host: str, port: int) -> None:
     """Address and port come from the node's status and cannot be trusted."""
-    proxy = NodeProxy(Objects(1).get, ssl.create_default_context())
+    proxy = NodeProxy(Objects(1).get, ssl.create_default_context(), nodes_at_loopback=True)
     with pytest.raises(ServiceUnavailable, match="error trying to reach"):
         await proxy.open(ProxyTarget(host, port, "/"))
+
+
+LOOPBACK = ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "localhost", "127.1", "2130706433")
+FORBIDDEN = (
+    *("0.0.0.0", "::", "::ffff:0.0.0.0", "0", "169.254.169.254", "::ffff:169.254.169.254", "fe80::1"),
+    *("fe80::1%lo", "224.0.0.1", "ff02::1", "::ffff:224.0.0.1", "255.255.255.255", "::127.0.0.1"),
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_node", "nodes_at_loopback"),
+    [
+        *((host, True, False) for host in (*LOOPBACK, *FORBIDDEN)),
+        *((host, True, True) for host in FORBIDDEN),
+        *((host, False, True) for host in (*LOOPBACK, *FORBIDDEN)),
+    ],
+)
+async def test_address_of_this_machine_alone_is_not_reached(
+    host: str,
+    is_node: bool,
+    nodes_at_loopback: bool,
+) -> None:
+    """A node may report any address of itself and its pods; no byte reaches what listens here on loopback."""
+    reached = asyncio.Event()
+
+    def accept(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.set()
+        writer.close()
+
+    server = await asyncio.start_server(accept, port=0)
+    port = server.sockets[0].getsockname()[1]
+    proxy = NodeProxy(Objects(1).get, ssl.create_default_context(), nodes_at_loopback=nodes_at_loopback)
+    with pytest.raises(BadRequest, match="address not allowed"):
+        await proxy.open(ProxyTarget(host, port, "/", scheme="http", is_node=is_node))
+    await asyncio.sleep(0)
+    server.close()
+    assert not reached.is_set()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::ffff:127.0.0.1"])
+async def test_node_beside_a_server_on_loopback_is_reached(host: str) -> None:
+    """While the server itself listens on loopback, its nodes are on this machine."""
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    target = ProxyTarget(host, server.sockets[0].getsockname()[1], "/", scheme="http")
+    opened = await NodeProxy(Objects(1).get, ssl.create_default_context(), nodes_at_loopback=True).open(target)
+    assert opened.writer.get_extra_info("peername")[1] == target.port
+    opened.writer.close()
+    server.close()
 
 
 def test_request_head_keeps_back_what_is_ours() -> None:

@@ -1,7 +1,10 @@
 """The file system that containers see: the machine's, with volumes at their mount paths and no trace outside."""
 
+import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,16 @@ from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.process.shim.namespace import find_namespace_method
 from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from pykubelet.runtimes.protocol import Mount, RuntimeFailure
+
+# A path that is followed while it is exchanged led outside in one start of ten.
+_STARTS = 40
+_EXCHANGE = """
+import ctypes, os, sys
+libc, (first, second) = ctypes.CDLL(None), map(os.fsencode, sys.argv[1:])
+while libc.renameat2(-100, first, -100, second, 2) == 0:
+    pass
+"""
+"""Exchanges two files without end."""
 
 only_with_mounts = pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here")
 
@@ -64,6 +77,31 @@ async def test_missing_working_directory_is_created(lab: Lab, volume: Path) -> N
     for path in ("/no/such", "/no/volume/deep/down"):
         assert await lab.output_of("sh", "-c", script, working_dir=path, mounts=[mount]) == f"{path}\nmine\n"
     assert (volume / "deep/down/mine").read_text() == "mine\n"
+
+
+@only_with_mounts
+async def test_working_directory_is_never_created_through_a_swapped_link(
+    lab: Lab, volume: Path, tmp_path: Path
+) -> None:
+    """Another container may exchange a folder of the volume for a link while this one starts."""
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o777)
+    (volume / "folder").mkdir(mode=0o777)
+    (volume / "link").symlink_to(outside)
+    mount = Mount(host_path=str(volume), container_path="/no/volume")
+    pair = (str(volume / "folder"), str(volume / "link"))
+    exchange = await asyncio.create_subprocess_exec(sys.executable, "-c", _EXCHANGE, *pair)
+    try:
+        for number in range(_STARTS):
+            # A start may fail at the link.
+            with suppress(RuntimeFailure):
+                path = f"/no/volume/folder/work-{number}/deep"
+                await lab.start("true", working_dir=path, mounts=[mount])
+        assert exchange.returncode is None
+    finally:
+        exchange.kill()
+        await exchange.wait()
+    assert list(outside.iterdir()) == []
 
 
 async def test_missing_working_directory_is_an_error_without_mounts(bare: Lab) -> None:

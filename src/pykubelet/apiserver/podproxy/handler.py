@@ -12,6 +12,7 @@ staging/src/k8s.io/apiserver/pkg/registry/generic/rest/response_checker.go
 
 import asyncio
 import re
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -87,10 +88,15 @@ class StreamPair(NamedTuple):
 
 
 class NodeProxy:
-    """Resolves the target of a proxied request and connects to it. `get` reads the store."""
+    """Resolves the target of a proxied request and connects to it. `get` reads the store.
 
-    def __init__(self, get: Callable[[StoreKey], StoreEntry | None], node_tls: ssl.SSLContext) -> None:
-        self._get, self._node_tls = get, node_tls
+    With `nodes_at_loopback` the kubelets of nodes may be at loopback addresses of this machine.
+    """
+
+    def __init__(
+        self, get: Callable[[StoreKey], StoreEntry | None], node_tls: ssl.SSLContext, *, nodes_at_loopback: bool
+    ) -> None:
+        self._get, self._node_tls, self._nodes_at_loopback = get, node_tls, nodes_at_loopback
         # Pods may use any certificate; upstream does not verify it either.
         self._pod_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._pod_tls.check_hostname, self._pod_tls.verify_mode = False, ssl.CERT_NONE
@@ -115,15 +121,29 @@ class NodeProxy:
         return location.stream_target(pod, node, call.subresource, query)
 
     async def open(self, target: ProxyTarget) -> StreamPair:
-        """Connects to the target; Unavailable if that fails."""
+        """Connects to the target; Unavailable if that fails, BadRequest if its address is not allowed."""
         tls = None if target.scheme == "http" else (self._node_tls if target.is_node else self._pod_tls)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return StreamPair(*await asyncio.open_connection(target.host, target.port, ssl=tls))
+                return await self._connect(target, tls)
         except (OSError, TimeoutError, ValueError, OverflowError) as error:
             # A node reports its own address, which may be invalid.
             why = str(error) or f"no answer within {CONNECT_SECONDS:.0f} s"
             raise _unreachable(target, why) from error
+
+    async def _connect(self, target: ProxyTarget, tls: ssl.SSLContext | None) -> StreamPair:
+        """Connects to the first address of the target that answers; the addresses are those that were checked."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+        addresses = [str(place[0]) for *_, place in found]
+        at_loopback = target.is_node and self._nodes_at_loopback
+        if not all(location.is_proxyable(address, at_loopback=at_loopback) for address in addresses):
+            raise errors.BadRequest("address not allowed")
+        name = target.host if tls else None
+        for address in addresses[:-1]:
+            with suppress(OSError):
+                return StreamPair(*await asyncio.open_connection(address, target.port, ssl=tls, server_hostname=name))
+        return StreamPair(*await asyncio.open_connection(addresses[-1], target.port, ssl=tls, server_hostname=name))
 
     async def ask(self, target: ProxyTarget, server: StreamPair, request: bytes) -> bytes:
         """Sends a request and returns the response head, however long it takes; Unavailable if none comes."""

@@ -3,12 +3,12 @@
 Only a node's kubelet port and addresses of pods can be reached. Errors have upstream's messages.
 
 Upstream: pkg/registry/core/pod/strategy.go, pkg/registry/core/node/strategy.go,
-pkg/registry/core/service/storage/storage.go, pkg/kubelet/client/kubelet_client.go
+pkg/registry/core/service/storage/storage.go, pkg/kubelet/client/kubelet_client.go, pkg/proxy/util/utils.go
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import quote, urlencode
 
 from pykubelet.api.errors import BadRequest, InternalError, NotFound, ServiceUnavailable
@@ -20,6 +20,7 @@ from pykubelet.apiserver.handlers.options import integer
 Query = Sequence[tuple[str, str]]
 
 KUBELET_PORT = 10250
+_BROADCAST = IPv4Address("255.255.255.255")
 # Addresses before names, which one machine may not resolve.
 _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS")
 _LOG_NUMBERS = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
@@ -104,6 +105,24 @@ def service_target(service: Document, endpoints: Document | None, name: str, pat
     raise ServiceUnavailable(f'no endpoints available for service "{name}"')
 
 
+def is_proxyable(text: str, *, at_loopback: bool) -> bool:
+    """Whether this is an address that may be proxied to: not one that every machine takes for itself or its link.
+
+    IPv4 addresses inside IPv6 ones count as what they contain. Loopback is allowed with `at_loopback` only.
+    """
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    if address.is_loopback:
+        return at_loopback
+    # Reserved in IPv6: deprecated forms with IPv4 addresses inside. Pods may have reserved IPv4 addresses.
+    is_odd = address == _BROADCAST or (address.version == 6 and address.is_reserved)
+    return not (is_odd or address.is_link_local or address.is_multicast or address.is_unspecified)
+
+
 def split_name(text: str, what: str) -> tuple[str, str, str]:
     """Splits `name`, `name:port` or `scheme:name:port`."""
     parts = text.split(":")
@@ -167,11 +186,7 @@ def _log_numbers(query: Query, pod_name: str) -> dict[str, int]:
 
 def _pod_address(text: str) -> str:
     """The pod's address; only addresses that a pod can have, so that the machine's own services stay unreachable."""
-    try:
-        address = ip_address(text)
-    except ValueError:
-        raise BadRequest("address not allowed") from None
-    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+    if not is_proxyable(text, at_loopback=False):
         raise BadRequest("address not allowed")
     return text
 

@@ -18,6 +18,7 @@ from pykubelet.cli.actions.resource_args import AmbiguousArguments, named, reque
 from pykubelet.cli.actions.session import ApiSession, DeletionOptions, api_error_text, delete_plan
 from pykubelet.cli.apply import read_items
 from pykubelet.cli.client_command import print_error
+from pykubelet.cli.printers.terminal import escape_terminal
 from pykubelet.client.discovery import ServedResource
 from pykubelet.client.interface import Selection
 
@@ -130,7 +131,7 @@ async def delete_all(session: ApiSession, arguments: DeleteArguments) -> int:
                 print_error(api_error_text(error))
                 is_good = False
             continue
-        click.echo(_done(arguments, one))
+        click.echo(escape_terminal(_done(arguments, one)))
     if arguments.wait and arguments.dry_run == "none":
         is_good &= await _wait(session, arguments, ending)
     return 0 if is_good else 1
@@ -198,7 +199,7 @@ def _progress_line(what: str) -> Iterator[None]:
     """A line that is shown only while waiting, and only on a terminal."""
     is_shown = sys.stderr.isatty()
     if is_shown:
-        click.echo(f"\r\x1b[2K{what}", nl=False, err=True)
+        click.echo(f"\r\x1b[2K{escape_terminal(what)}", nl=False, err=True)
     try:
         yield
     finally:

@@ -26,6 +26,7 @@ from pykubelet.cli.actions.resource_args import (
 from pykubelet.cli.actions.session import ApiSession, api_error_text, changes_plan, object_plan
 from pykubelet.cli.client_command import print_error
 from pykubelet.cli.printers.table import Decoration, Row, align_rows, header, plain_table, rows_of
+from pykubelet.cli.printers.terminal import escape_json, escape_terminal
 from pykubelet.client.discovery import ServedResource
 from pykubelet.client.interface import EVERYTHING, Selection
 from pykubelet.client.request import LineSplitter
@@ -212,7 +213,7 @@ def _print_objects(arguments: GetArguments, found: list[GetResult]) -> bool:
     kinds = [(one.wanted.served, item) for one in found for answer in one.answers for item in objects_in(answer)]
     if arguments.output == "name":
         for served, item in kinds:
-            click.echo(f"{named(served.resource)}/{item['metadata']['name']}")
+            _print_name(served, item)
         return bool(kinds)
     objects = [item for _, item in kinds]
     if not arguments.show_managed_fields:
@@ -225,7 +226,13 @@ def _print_objects(arguments: GetArguments, found: list[GetResult]) -> bool:
 
 
 def _print_object(arguments: GetArguments, document: Document) -> None:
-    click.echo((json_text if arguments.output == "json" else yaml_text)(document), nl=False)
+    # YAML has control characters only as escapes.
+    click.echo(escape_json(json_text(document)) if arguments.output == "json" else yaml_text(document), nl=False)
+
+
+def _print_name(served: ServedResource, item: Document) -> None:
+    # Names of roles, for instance, may contain any character but a slash.
+    click.echo(escape_terminal(f"{named(served.resource)}/{item['metadata']['name']}"))
 
 
 async def _watch(
@@ -258,7 +265,7 @@ def _print_change(
         return
     for item in objects_in(answer):
         if arguments.output == "name":
-            click.echo(f"{named(served.resource)}/{item['metadata']['name']}")
+            _print_name(served, item)
         else:
             document = item if arguments.show_managed_fields else without_managed_fields(item)
             click.echo("---\n" if arguments.output == "yaml" else "", nl=False)

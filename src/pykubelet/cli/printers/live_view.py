@@ -50,7 +50,7 @@ def live_table(pods: Collection[Document], columns: int, rows: int) -> list[tupl
 def _row(pod: Document) -> Row:
     name, ready, status, restarts, *_ = (cell_text(cell) for cell in pod_cells(pod, lambda _: ""))
     # Without the time since the last restart, which would change all the time.
-    return (str(pod["metadata"].get("namespace", "")), name, ready, status, restarts.partition(" ")[0])
+    return (cell_text(pod["metadata"].get("namespace")), name, ready, status, restarts.partition(" ")[0])
 
 
 def _is_well(row: Row) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykubelet.api.serializer import Document
+from pykubelet.cli.printers.terminal import escape_terminal
 
 PADDING = 3
 _NARROWEST = 6
@@ -43,7 +44,7 @@ def align_rows(rows: Sequence[Row], widths: Sequence[int] = ()) -> tuple[list[st
 
 
 def header(table: Document, decoration: Decoration) -> Row:
-    names = [str(column["name"]).upper() for column in _shown(table, decoration)]
+    names = [cell_text(column["name"]).upper() for column in _shown(table, decoration)]
     before = ["NAMESPACE"] if decoration.namespaces else []
     return (*before, *names, *(["LABELS"] if decoration.labels else []))
 
@@ -67,14 +68,14 @@ def plain_table(objects: Sequence[Document], ages: Sequence[str]) -> Document:
 
 
 def cell_text(value: Any) -> str:
-    """A cell on one line without control characters."""
+    """A cell on one line with control characters escaped."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value)
     first = _BREAK.split(text, maxsplit=1)[0]
-    return first.replace("\x1b", "^[") + ("..." if len(first) < len(text) else "")
+    return escape_terminal(first) + ("..." if len(first) < len(text) else "")
 
 
 def _shown(table: Document, decoration: Decoration) -> list[Document]:
@@ -85,8 +86,8 @@ def _shown(table: Document, decoration: Decoration) -> list[Document]:
 def _row(row: Document, shown: Sequence[int], name: int, decoration: Decoration) -> Row:
     metadata = (row.get("object") or {}).get("metadata") or {}
     cells = row.get("cells") or []
-    before = [metadata.get("namespace", "")] if decoration.namespaces else []
+    before = [cell_text(metadata.get("namespace"))] if decoration.namespaces else []
     prefix = f"{decoration.kind}/" if decoration.kind else ""
     texts = [(prefix if i == name else "") + cell_text(cells[i]) for i in shown if i < len(cells)]
     labels = ",".join(f"{key}={value}" for key, value in sorted((metadata.get("labels") or {}).items())) or "<none>"
-    return (*before, *texts, *([labels] if decoration.labels else []))
+    return (*before, *texts, *([cell_text(labels)] if decoration.labels else []))

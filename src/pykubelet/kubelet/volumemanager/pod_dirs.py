@@ -14,6 +14,7 @@ pkg/kubelet/kuberuntime/kuberuntime_container.go
 """
 
 import asyncio
+import itertools
 import os
 import stat
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -41,8 +42,11 @@ Ts = TypeVarTuple("Ts")
 
 def make_pod_folders(*paths: str) -> None:
     """Create directories of a pod that only the kubelet enters, with their parents."""
-    for path in paths:
-        Path(path).mkdir(_PARENT_MODE, parents=True, exist_ok=True)
+    for path in map(Path, paths):
+        missing = itertools.takewhile(lambda folder: not folder.exists(), (path, *path.parents))
+        # One by one: `parents=True` would create the parents for everybody.
+        for folder in (*reversed(list(missing)), path):
+            folder.mkdir(_PARENT_MODE, exist_ok=True)
 
 
 def make_volume_folder(path: str, planned: PlannedVolume, *, group: int | None, mounter: Mounter) -> bool:

@@ -195,14 +195,16 @@ class StateFolders:
     """Reads and writes the state of sandboxes and containers below `root`."""
 
     def __init__(self, root: Path) -> None:
-        self._containers, self._sandboxes = root / "containers", root / "sandboxes"
+        self._root, self._containers, self._sandboxes = root, root / "containers", root / "sandboxes"
         self._lock_path = root / "lock"
         self._lock = -1
 
     def open(self) -> None:
         """Create the folders and lock them; StateFoldersInUse if another kubelet has the lock."""
-        for folder in (self._containers, self._sandboxes):
+        for folder in (self._root, self._containers, self._sandboxes):
             folder.mkdir(_MODE, parents=True, exist_ok=True)
+        # Earlier versions created it for everybody.
+        self._root.chmod(_MODE)
         self._lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -138,6 +138,9 @@ def test_node_pod_and_service_proxies_have_their_targets() -> None:
         ),
         pytest.param(lambda: pod_target(pod(ip="127.0.0.1"), "web", "/", ""), "address not allowed", id="loopback"),
         pytest.param(lambda: pod_target(pod(ip="169.254.1.1"), "web", "/", ""), "address not allowed", id="link-local"),
+        pytest.param(
+            lambda: pod_target(pod(ip="::ffff:127.0.0.1"), "web", "/", ""), "address not allowed", id="mapped"
+        ),
         pytest.param(lambda: pod_target(pod(ip=""), "web", "/", ""), "address not allowed", id="no-address"),
         pytest.param(lambda: pod_target(pod(), "web:x", "/", ""), 'invalid port "x"', id="port-name"),
         pytest.param(lambda: pod_target(pod(), "ftp:web:1", "/", ""), 'invalid pod request "ftp:web:1"', id="scheme"),

@@ -81,11 +81,27 @@ def volume_at(path: str, source: str = "/volume") -> ViewStep:
     ids=["is there", "a file", "made for a volume", "in a volume", "is nowhere"],
 )
 def test_spare_folder_is_mounted_where_nothing_would_be(path: str, is_mounted: bool) -> None:
-    """Existing paths are not hidden, and volumes are left unchanged."""
+    """Existing paths are not hidden."""
     mounts = [ViewMount("/volume", "/new/volume")]
     steps = plan_view(mounts, MadeUpDisk(), spare=ViewMount("/volume", path))
-    assert (steps != plan_view(mounts, MadeUpDisk())) is is_mounted
     assert (volume_at(path) in steps) is is_mounted
+    if not is_mounted and not path.startswith("/new/volume/"):
+        assert steps == plan_view(mounts, MadeUpDisk())
+
+
+def test_missing_spare_folder_in_a_volume_is_made_there_at_the_end() -> None:
+    """The plan follows the links of the path; the steps follow none."""
+    mounts = [ViewMount("/volume", "/new/volume")]
+    disk = MadeUpDisk({**MACHINE, "/volume/link": "-> sub"})
+    steps = plan_view(mounts, disk, spare=ViewMount("/volume", "/new/volume/link/deep/down"))
+    paths = ["/new/volume/sub/deep", "/new/volume/sub/deep/down"]
+    assert steps == [*plan_view(mounts, disk), *(ViewStep(FOLDER, path) for path in paths)]
+
+
+def test_missing_spare_folder_in_a_read_only_volume_is_refused() -> None:
+    mounts = [ViewMount("/volume", "/new/volume", read_only=True)]
+    with pytest.raises(ImpossibleView, match="/new/volume/x does not exist in the read-only volume at /new/volume"):
+        plan_view(mounts, MadeUpDisk(), spare=ViewMount("/volume", "/new/volume/x"))
 
 
 def test_view_without_mounts_is_the_machine() -> None:

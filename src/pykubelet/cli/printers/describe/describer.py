@@ -34,6 +34,7 @@ from pykubelet.cli.printers.describe.workloads import (
     describe_replica_set,
     describe_stateful_set,
 )
+from pykubelet.cli.printers.terminal import escape_terminal
 
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 _ACRONYMS = frozenset({"API", "URL", "UID", "OSB", "GUID"})
@@ -371,4 +372,4 @@ def description(subject: DescribedObject) -> str:
     describe(report, subject)
     if describe not in {describe_secret, describe_namespace}:
         report.events(subject)
-    return aligned(report.text).replace("\x1b", "^[").replace("\r", "\\r")
+    return escape_terminal(aligned(report.text))

@@ -99,7 +99,7 @@ def plan_view(
 ) -> list[ViewStep]:
     """The steps that build the file system, in order; with `read_only` everything but the mounts is read-only.
 
-    `spare` is mounted only if its path is missing and outside every volume; inside a volume the path can be created.
+    `spare` is mounted only if its path is missing and outside every volume; inside a volume the path is created.
     """
     ordered = sorted(mounts, key=lambda mount: posixpath.normpath(mount.container_path).count("/"))
     builder = _ViewBuilder(disk)
@@ -120,6 +120,8 @@ def plan_view(
             steps += place.steps(disk.kind(mount.host_path))
         is_private = mount.propagation != "HostToContainer"
         steps.append(ViewStep("bind", place.path, mount.host_path, mount.read_only, is_private))
+    if spare is not None:
+        steps += [ViewStep(FOLDER, path) for path in builder.missing_in_volume(spare.container_path)]
     return steps
 
 
@@ -146,12 +148,10 @@ class _ViewBuilder:
                 raise ImpossibleView(f"{mount.container_path} is a {found}, so a {source} cannot be mounted there")
             self._mounted[here] = mount
             return _MountPoint((), here, is_missing=False)
-        volume = self._volume(here)
-        if volume and self._mounted[volume].read_only:
-            raise ImpossibleView(f"{mount.container_path} does not exist in the read-only volume at {volume}")
+        volume = self._writable_volume(here, mount.container_path)
         if not volume and here not in self._made and here != "/":
             self.rebuilt.add(here)
-        paths = [posixpath.join(here, *missing[: index + 1]) for index in range(len(missing))]
+        paths = _paths_below(here, missing)
         self._made.update(paths[:-1])
         self._mounted[paths[-1]] = mount
         return _MountPoint(tuple(paths[:-1]), paths[-1], is_missing=True, is_in_volume=bool(volume))
@@ -160,6 +160,18 @@ class _ViewBuilder:
         """Whether a path does not exist and is not in a volume."""
         here, missing = self._walk(path)
         return bool(missing) and not self._volume(here)
+
+    def missing_in_volume(self, path: str) -> list[str]:
+        """The missing folders of a path, with links followed, if it is inside a volume; else none."""
+        here, missing = self._walk(path)
+        return _paths_below(here, missing) if missing and self._writable_volume(here, path) else []
+
+    def _writable_volume(self, here: str, path: str) -> str:
+        """The volume in which something is missing of a path; empty outside volumes."""
+        volume = self._volume(here)
+        if volume and self._mounted[volume].read_only:
+            raise ImpossibleView(f"{path} does not exist in the read-only volume at {volume}")
+        return volume
 
     def _walk(self, path: str) -> tuple[str, list[str]]:
         """The existing part of a path, with links followed, and the missing names after it."""
@@ -203,6 +215,10 @@ class _ViewBuilder:
         while path != "/" and path not in self._mounted:
             path = posixpath.dirname(path)
         return path if path != "/" else ""
+
+
+def _paths_below(folder: str, names: Sequence[str]) -> list[str]:
+    return [posixpath.join(folder, *names[: index + 1]) for index in range(len(names))]
 
 
 def _names_reversed(path: str) -> list[str]:

@@ -343,9 +343,6 @@ def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
         hostname=config["hostname"],
         read_only=read_only,
     )
-    # It can still be missing in a volume; if it is a file, changing to it reports that.
-    with suppress(FileExistsError):
-        os.makedirs(cwd, 0o755)
 
 
 def _become_user(config: Mapping[str, Any]) -> None:
