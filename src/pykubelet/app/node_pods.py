@@ -112,6 +112,7 @@ def node_pods(deps: NodeDependencies, pleg: PodLifecycleEventGenerator, sources:
     queries = PodWorkerQueries(machine)
     removal = PodRemoval(queries=queries, pleg=pleg, sources=sources)
     latency = PodStartupLatencyTracker(clock=clock)
+    deps.trail.use_names(pods)
     observer = TrailStatusObserver(latency, deps.trail, pod_uid=pods.translate_pod_uid)
     statuses = StatusManager(client=deps.client, pods=pods, safety=removal, clock=clock, observer=observer)
     prober = Prober(

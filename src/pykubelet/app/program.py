@@ -17,10 +17,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.aio.clock import Clock, SystemClock
+from pykubelet.aio.log import get_logger
 from pykubelet.app.settings import CannotStart
 from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.kubeconfig import KubeconfigError
 from pykubelet.client.transport import RestConfig
+
+log = get_logger(__name__)
 
 KUBECONFIG = "admin.kubeconfig"
 """The file name of the kubeconfig that an API server writes into its folder."""
@@ -91,14 +94,20 @@ async def _until_stopped(main: Main, clock: Clock) -> None:
     forbid_core_dumps()
     widen_threads()
     await main(clock, _stop_event())
+    log.info("stopped")
     exit_after()
 
 
 def _stop_event() -> asyncio.Event:
     """An event that SIGINT and SIGTERM set."""
     stop = asyncio.Event()
+
+    def begin(number: signal.Signals) -> None:
+        log.info("stopping", signal=number.name)
+        stop.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, begin, number)
     return stop
 
 

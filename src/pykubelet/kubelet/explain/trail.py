@@ -2,7 +2,8 @@
 
 The kubelet's parts write through the `Trail` Protocol. Trails are bounded: per pod the first few entries are kept and
 later ones dropped from the middle, and the least recently written pods are dropped. Three wrappers record events, hooks
-and statuses where these pass anyway, so that their producers need not know of trails. Upstream has nothing like it.
+and statuses where these pass anyway, so that their producers need not know of trails. Every entry is also a line of the
+verbose log with the name of its pod. Upstream has nothing like it.
 """
 
 from collections import OrderedDict
@@ -14,12 +15,16 @@ from typing import Any
 from msgspec import Struct
 
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import ContainerState, LifecycleHandler, ObjectReference, Pod, PodStatus
-from pykubelet.api.pods import AnyContainer, PodUid
+from pykubelet.api.pods import AnyContainer, PodUid, pod_label
 from pykubelet.client.recorder import AnnotatingRecorder
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.status.cache import StatusObserver
 from pykubelet.kubelet.types import Trail, WaitStage
+
+log = get_logger(__name__)
 
 EVENTS = "events"
 """The component of recorded events."""
@@ -78,6 +83,8 @@ class _PodTrail:
     entries: list[TrailEntry] = field(default_factory=list)
     waiting: dict[str, TrailWait] = field(default_factory=dict)
     left_out: int = 0
+    name: str = ""
+    """The pod as `namespace/name`; empty until it is known."""
 
 
 _EMPTY = _PodTrail()
@@ -90,10 +97,15 @@ class PodTrails:
         self._clock, self._pods, self._entries_per_pod = clock, pods, entries_per_pod
         self._trails: OrderedDict[PodUid, _PodTrail] = OrderedDict()
         self._listener: Callable[[PodUid], None] = lambda _: None
+        self._known: PodManager | None = None
 
     def on_news(self, listener: Callable[[PodUid], None]) -> None:
         """Call this with the pod of every new entry; it must not wait."""
         self._listener = listener
+
+    def use_names(self, pods: PodManager) -> None:
+        """Log entries with the names of these pods; without it none are logged."""
+        self._known = pods
 
     def note(self, uid: PodUid, component: str, what: str, **facts: Any) -> None:
         """Record a decision; facts become text at once, so that a trail keeps no objects alive."""
@@ -107,8 +119,10 @@ class PodTrails:
                 # The newest entry is always the last.
                 del entries[place]
                 entries.append(TrailEntry(known.at, component, what, known.facts, known.times + 1, now))
+                self._log(uid, trail)
                 return
         entries.append(TrailEntry(now, component, what, texts))
+        self._log(uid, trail)
         if len(entries) > self._entries_per_pod:
             del entries[self._entries_per_pod // _BEGINNING]
             trail.left_out += 1
@@ -142,6 +156,18 @@ class PodTrails:
     def __len__(self) -> int:
         """The number of pods with a trail."""
         return len(self._trails)
+
+    def _log(self, uid: PodUid, trail: _PodTrail) -> None:
+        """Log the newest entry; those from before the pod's name was known are logged together with the first after."""
+        new = trail.entries[-1:]
+        if not trail.name:
+            pod = self._known.pod_by_uid(uid) if self._known is not None else None
+            if pod is None:
+                return
+            trail.name, new = pod_label(pod), trail.entries
+        for entry in new:
+            facts = {"pod": trail.name, "by": entry.component, "what": entry.what}
+            log.debug("pod history", **facts, **{name: value for name, value in entry.facts if name not in facts})
 
     def _trail(self, uid: PodUid) -> _PodTrail:
         trail = self._trails.get(uid)

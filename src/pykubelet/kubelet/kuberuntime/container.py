@@ -11,7 +11,7 @@ from typing import NoReturn, Protocol
 
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import EphemeralContainer, ObjectReference, Pod
-from pykubelet.api.pods import AnyContainer
+from pykubelet.api.pods import AnyContainer, pod_label
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, container_reference, format_pod, without_id
 from pykubelet.kubelet.images.image_manager import EMPTY_KEYRING, DockerKeyring
 from pykubelet.kubelet.kuberuntime.pod_actions import container_hash, next_attempt
@@ -206,7 +206,7 @@ class ContainerStarter:
     async def _end_after_failed_hook(
         self, pod: Pod, container: AnyContainer, container_id: str, failure: HookFailure
     ) -> None:
-        facts = {"pod": format_pod(pod), "container": container.name}
+        facts = {"pod": pod_label(pod), "container": container.name}
         log.warning("post-start hook failed", cause=str(failure), **facts)
         # The hook's output may hold a secret, so the event does not quote it.
         self._events.event(

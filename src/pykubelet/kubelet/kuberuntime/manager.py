@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from pykubelet.aio.backoff import KeyedBackoff
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import Pod, Secret
-from pykubelet.api.pods import AnyContainer, PodUid, is_restartable_init_container
+from pykubelet.api.pods import AnyContainer, PodUid, is_restartable_init_container, pod_label
 from pykubelet.api.times import format_duration
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, container_reference, format_pod, reference_to
 from pykubelet.kubelet.images.image_manager import EMPTY_KEYRING, DockerKeyring, keyring_of
@@ -39,6 +40,8 @@ from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeFailure,
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
+
+log = get_logger(__name__)
 
 CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
 FIRST_SECONDS, LIMIT_SECONDS, FORGOTTEN_AFTER_SECONDS = 10.0, 300.0, 600.0
@@ -236,6 +239,7 @@ class SandboxCreator:
             sandbox_id = await self._runtime.create_sandbox(request)
         except RuntimeFailure as failure:
             self._fail(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {failure.message}", failure)
+        log.debug("sandbox created", pod=pod_label(pod), sandbox_id=sandbox_id)
         try:
             return await self._sandbox(pod, sandbox_id)
         except RuntimeFailure as failure:

@@ -13,7 +13,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import Container, LifecycleHandler, Pod, PodSpec
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.pods import AnyContainer, is_restartable_init_container
+from pykubelet.api.pods import AnyContainer, is_restartable_init_container, pod_label
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, container_reference, format_pod, without_id
 from pykubelet.kubelet.kuberuntime.pod_actions import (
     MINIMUM_GRACE_SECONDS,
@@ -56,14 +56,15 @@ class TerminationOrdering:
     waits_for: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ended: Mapping[str, asyncio.Event] = field(default_factory=dict)
 
-    async def wait(self, name: str, limit_seconds: float) -> None:
-        """Wait until a container may be stopped, but no longer than its grace period."""
+    async def wait(self, name: str, limit_seconds: float) -> bool:
+        """Wait until a container may be stopped, but no longer than its grace period; False if that is over."""
         try:
             async with asyncio.timeout(limit_seconds):
                 for other in self.waits_for.get(name, ()):
                     await self.ended[other].wait()
         except TimeoutError:
-            log.info("container stopped before its turn: grace period is over", container=name)
+            return False
+        return True
 
     def record_end(self, name: str) -> None:
         if name in self.ended:
@@ -146,7 +147,9 @@ class ContainerKiller:
             grace -= await self._pre_stop(pod, container, container_id, hook, grace)
         if grace > 0:
             before = self._clock.monotonic()
-            await ordering.wait(container.name, grace)
+            if not await ordering.wait(container.name, grace):
+                message = "container stopped before its turn: grace period is over"
+                log.info(message, pod=pod_label(pod), container=container.name)
             # The grace period counts whole seconds; fractions are rounded in favour of the container.
             grace -= int(self._clock.monotonic() - before)
         await self._runtime.stop(container_id, max(grace, MINIMUM_GRACE_SECONDS))
@@ -157,7 +160,7 @@ class ContainerKiller:
     ) -> int:
         """Run the pre-stop hook within the grace period; how many whole seconds it took."""
         before = self._clock.monotonic()
-        facts = {"pod": format_pod(pod), "container": container.name}
+        facts = {"pod": pod_label(pod), "container": container.name}
         try:
             async with asyncio.timeout(grace):
                 await self._hooks.run(container_id, pod, container, hook)

@@ -10,7 +10,7 @@ import asyncio
 from pykubelet.aio.log import get_logger
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import ExecAction, HTTPGetAction, LifecycleHandler, Pod
-from pykubelet.api.pods import AnyContainer, PodUid
+from pykubelet.api.pods import AnyContainer, PodUid, pod_label
 from pykubelet.client.recorder import WARNING, EventRecorder, format_pod, reference_to
 from pykubelet.httpserver.http_client import HttpFailure, HttpGetter, as_plain_http, http_get_request
 from pykubelet.runtimes.protocol import Commands, Runtime, RuntimeFailure
@@ -69,7 +69,7 @@ class HandlerRunner:
         except HttpFailure as failure:
             if request.scheme != "https" or not failure.is_plain_http:
                 raise
-            log.info("https hook got an http answer, retrying with http", pod=format_pod(pod), host=request.host_port)
+            log.info("https hook got an http answer, retrying with http", pod=pod_label(pod), host=request.host_port)
             try:
                 await self._http.get(as_plain_http(request))
             except HttpFailure as second:

@@ -141,7 +141,8 @@ class MirrorReconciler:
             log.error("mirror pod has an invalid full name", full_name=full_name, error=error)
             return False
         if deleted:
-            log.info("mirror pod deleted", full_name=full_name, uid=uid)
+            name, _, namespace = full_name.rpartition("_")
+            log.info("mirror pod deleted", pod=f"{namespace}/{name}")
         return deleted
 
     async def _create(self, pod: Pod) -> None:

@@ -314,14 +314,20 @@ class PodWorkers(PodWorkerQueries):
 
     def _failed(self, job: SyncJob, error: Exception) -> float:
         delay = self._retry_seconds(error)
+        facts = {"pod": self._name(job), "uid": job.uid, "state": job.state.name}
         if isinstance(error, SyncFailed):
-            log.warning("pod sync failed", uid=job.uid, state=job.state.name, cause=str(error))
+            log.warning("pod sync failed", cause=str(error), **facts)
         else:
-            log.error("pod sync failed", error=error, uid=job.uid, state=job.state.name)
+            log.error("pod sync failed", error=error, **facts)
         why = str(error) or type(error).__name__
         self._trail.note(job.uid, COMPONENT, "sync failed", state=job.state.name.lower(), why=why)
         self._trail.waits(job.uid, WaitStage.RETRY, f"another try: {why}", delay)
         return delay
+
+    def _name(self, job: SyncJob) -> str:
+        record = self._machine.records.get(job.uid)
+        name, _, namespace = record.full_name.rpartition("_") if record is not None else ("", "", "")
+        return f"{namespace}/{name}"
 
     def _retry_seconds(self, error: Exception) -> float:
         delays = self._runner.delays

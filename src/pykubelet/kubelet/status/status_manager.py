@@ -129,7 +129,7 @@ class StatusSender:
             try:
                 retry = await self._syncer.sync_pod(uid)
             except Exception as error:  # noqa: BLE001  one odd pod must not hold up the others
-                log.error("status not sent", error=error, uid=uid)
+                log.error("status not sent", error=error, pod=self._syncer.pod_name(uid), uid=uid)
                 retry = StatusRetry()
             finally:
                 self._queue.done(uid)

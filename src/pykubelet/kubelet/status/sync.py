@@ -15,10 +15,19 @@ from msgspec.structs import replace
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
-from pykubelet.api.errors import ApiError, Conflict, Invalid, NotFound
+from pykubelet.api.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.patch.strategic_diff import diff_strategic
-from pykubelet.api.pods import NO_MIRROR, OWNED_CONDITIONS, MirrorUid, PodUid, is_mirror_pod, is_static_pod, is_terminal
+from pykubelet.api.pods import (
+    NO_MIRROR,
+    OWNED_CONDITIONS,
+    MirrorUid,
+    PodUid,
+    is_mirror_pod,
+    is_static_pod,
+    is_terminal,
+    pod_label,
+)
 from pykubelet.api.scheme import PODS
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import format_time
@@ -103,6 +112,8 @@ log = get_logger(__name__)
 
 # Volumes and cgroup are released within seconds after the containers.
 RECLAIM_POLL_SECONDS = 1.0
+# The Node authorizer's reason, here and upstream, when no object connects the node with what it asks for.
+_NO_RELATIONSHIP = "no relationship found between node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +163,11 @@ class StatusSyncer:
         candidates: Iterable[PodUid] = dict.fromkeys((*self._cache.unsent, *remirrored))
         return tuple(uid for uid in candidates if self._has_unsent(uid, pod_to_mirror))
 
+    def pod_name(self, uid: PodUid) -> str:
+        """The namespace and name of a pod with a cached status, for logs; empty if there is none."""
+        entry = self._cache.get(uid)
+        return f"{entry.namespace}/{entry.name}" if entry is not None else ""
+
     def is_due(self, uid: PodUid) -> bool:
         """Whether `due(all=True)` would contain this pod."""
         pod = self._pods.pod_by_uid(uid)
@@ -194,20 +210,31 @@ class StatusSyncer:
         entry = self._cache.get(uid)
         if entry is None or self._lacks_mirror(uid):
             return None
-        facts = {"pod": f"{entry.namespace}/{entry.name}", "uid": uid, "version": entry.version}
+        facts = {"pod": self.pod_name(uid), "uid": uid, "version": entry.version}
         try:
             return await self._send(uid, entry)
-        except NotFound:
-            # The status is dropped when the pod is forgotten.
-            log.debug("pod is not in the API", **facts)
-            return None
         except ApiError as error:
+            if self._is_gone(uid, error):
+                # The status is dropped when the pod is forgotten.
+                log.debug("pod is not in the API", **facts)
+                return None
             log.warning("status not sent", reason=error.reason, why=error.message, **facts)
             if self._observer is not None:
                 self._observer.status_not_sent(uid, error.message)
             # A rejected status is retried by the next reconcile pass only.
             worth_repeating = error.retry or isinstance(error, Conflict)
             return StatusRetry(error.retry_after_seconds or 0.0) if worth_repeating else None
+
+    def _is_gone(self, uid: PodUid, error: ApiError) -> bool:
+        """Whether an error means that the API no longer has the pod.
+
+        The Node authorizer cannot tell a pod that is gone from another node's: both are forbidden.
+        """
+        if not isinstance(error, Forbidden):
+            return isinstance(error, NotFound)
+        pod = self._pods.pod_by_uid(uid)
+        is_leaving = pod is None or pod.metadata.deletion_timestamp is not None
+        return is_leaving or _NO_RELATIONSHIP in error.message
 
     async def _send(self, uid: PodUid, entry: VersionedStatus) -> StatusRetry | None:
         pod = self._view.newest(uid, entry) or await self._read(uid, entry)
@@ -278,7 +305,7 @@ class StatusSyncer:
         translated = self._pods.translate_pod_uid(pod.metadata.uid)
         if not translated or translated == uid:
             return False
-        log.info("pod was recreated: its old status is dropped", uid=uid, new_uid=translated)
+        log.info("pod was recreated: its old status is dropped", pod=pod_label(pod), uid=uid, new_uid=translated)
         self._records.drop(uid)
         return True
 

@@ -98,7 +98,7 @@ class Shims:
             await self.in_thread(self._folders.remove_container, entry.facts.id)
         except OSError as error:
             # A shim may be trying in vain to start it; the next kubelet removes the rest.
-            log.warning("unstarted container not removed", container=entry.facts.id, cause=str(error))
+            log.warning("unstarted container not removed", cause=str(error), **_log_facts(entry))
 
     async def _wait_for_start(self, entry: ContainerEntry) -> None:
         """Wait a moment for a shim that is just starting; then kill it."""
@@ -157,7 +157,7 @@ class Shims:
         if error is None:
             entry.exit = future.result()
         else:
-            log.warning("container exit not recorded", container=entry.facts.id, cause=str(error))
+            log.warning("container exit not recorded", cause=str(error), **_log_facts(entry))
             entry.exit = self._lost()
         entry.is_starting = False
         entry.ended.set()
@@ -169,7 +169,7 @@ class Shims:
         exit = self._folders.exit(id)
         if exit is not None:
             return exit
-        log.warning("container shim ended without an exit record", container=id, pod=entry.facts.pod.name)
+        log.warning("container shim ended without an exit record", **_log_facts(entry))
         state = self._folders.state(id)
         if state is not None and state.main is not None and state.main.boot_id == boot_id():
             # The kernel has killed the container's first process with the shim, but not the others.
@@ -274,3 +274,9 @@ def _deliver(loop: asyncio.AbstractEventLoop, end: socket.socket, report: Report
     with end, suppress(OSError):
         message = wire.decode(end.recv(wire.MAX_BYTES))
     report(message)
+
+
+def _log_facts(entry: ContainerEntry) -> dict[str, str]:
+    """The container and its pod, for logs."""
+    pod = entry.facts.pod
+    return {"pod": f"{pod.namespace}/{pod.name}", "container": entry.facts.id}
