@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from pykubelet.aio.threads import in_thread
 from pykubelet.api.generated.core import (
     ConfigMapKeySelector,
     EnvFromSource,
@@ -46,7 +47,7 @@ from pykubelet.kubelet.volumemanager.mounts import (
     plan_mounts,
     wants_hosts_file,
 )
-from pykubelet.kubelet.volumemanager.pod_dirs import PodDir, in_thread, make_termination_file, write_hosts_file
+from pykubelet.kubelet.volumemanager.pod_dirs import PodDir, make_termination_file, write_hosts_file
 from pykubelet.kubelet.volumemanager.subpath import bind_sub_path
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 from pykubelet.runtimes.protocol import Mount, RuntimeFailure

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykubelet.aio.backoff import Backoff
+from pykubelet.aio.threads import in_thread
 from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid
@@ -16,7 +17,6 @@ from pykubelet.kubelet.objectcache.store import ObjectKey
 from pykubelet.kubelet.volumemanager import volume_manager
 from pykubelet.kubelet.volumemanager.errors import VolumesNotReady, VolumesNotRemoved
 from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
-from pykubelet.kubelet.volumemanager.pod_dirs import in_thread
 from pykubelet.testing.virtual_time import ManualClock
 from volume_manager_rig import World, read
 from volume_pods import UID, pod_with, volume_paths

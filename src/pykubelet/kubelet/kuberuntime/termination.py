@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
+from pykubelet.aio.threads import in_thread
 from pykubelet.api.generated.core import Container, LifecycleHandler, Pod, PodSpec
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import AnyContainer, is_restartable_init_container, pod_label
@@ -25,7 +26,7 @@ from pykubelet.kubelet.kuberuntime.pod_actions import (
 )
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner, HookFailure
 from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery
-from pykubelet.kubelet.volumemanager.pod_dirs import in_thread, pod_dir, read_end, read_last_lines
+from pykubelet.kubelet.volumemanager.pod_dirs import pod_dir, read_end, read_last_lines
 from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeContainer, RuntimeFailure, RuntimePod
 
 log = get_logger(__name__)

@@ -17,10 +17,10 @@ import asyncio
 import itertools
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar, TypeVarTuple
+from typing import NamedTuple
 
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.logs.log_lines import last_lines
@@ -36,8 +36,6 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK_BYTES = 4096
 VOLUMES = "volumes"
 SUB_PATHS = "volume-subpaths"
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 
 def make_pod_folders(*paths: str) -> None:
@@ -208,15 +206,3 @@ class PodLocks:
     def __len__(self) -> int:
         """The number of pods whose lock is held or awaited."""
         return len(self._locks)
-
-
-async def in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-    """Call a blocking function in a thread; when cancelled, wait until it has finished."""
-    future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        await asyncio.wait([future])
-        # The caller is cancelled, so the result is irrelevant.
-        future.exception()
-        raise

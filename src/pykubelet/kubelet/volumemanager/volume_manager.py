@@ -23,6 +23,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.queues import KeyedQueue
 from pykubelet.aio.tasks import start_supervised
+from pykubelet.aio.threads import in_thread
 from pykubelet.api.generated.core import HostPathVolumeSource, Pod, ServiceAccountTokenProjection, Volume
 from pykubelet.api.pods import PodUid
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
@@ -45,7 +46,6 @@ from pykubelet.kubelet.volumemanager.pod_dirs import (
     VOLUMES,
     PodDir,
     PodLocks,
-    in_thread,
     make_mount_points,
     make_volume_folder,
     pod_dir,

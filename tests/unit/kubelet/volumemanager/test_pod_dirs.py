@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykubelet.aio.threads import in_thread
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.objectcache.pod_objects import ObjectUsers, UsedObject
 from pykubelet.kubelet.volumemanager.errors import VolumesNotReady
-from pykubelet.kubelet.volumemanager.pod_dirs import PodLocks, in_thread, pod_dir
+from pykubelet.kubelet.volumemanager.pod_dirs import PodLocks, pod_dir
 
 OBJECTS = [UsedObject("secret", "ns", "a"), UsedObject("configmap", "ns", "a"), UsedObject("secret", "other", "a")]
 STEPS = st.lists(st.tuples(st.sampled_from("xyz"), st.frozensets(st.sampled_from(OBJECTS))), max_size=12)
