@@ -179,6 +179,7 @@ def _kubelet(
         trail=deps.trail,
         first_seen=pods.startup_latency.pod_seen,
     )
+    orphans = deps.runtime.orphans
     cleaners = PodCleaners(
         statuses=pods.statuses,
         probes=pods.probes,
@@ -187,6 +188,7 @@ def _kubelet(
             ("pod directories", parts.storage.volumes),
             ("awaited objects", parts.storage.awaited),
             ("back-offs", parts.containers.executor),
+            *((("pod cgroups", orphans),) if orphans is not None else ()),
         ),
     )
     housekeeper = Housekeeper(

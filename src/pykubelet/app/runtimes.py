@@ -13,6 +13,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import file_holder
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
+from pykubelet.kubelet.housekeeping import OrphanRemover
 from pykubelet.kubelet.kuberuntime.instrumented_services import (
     InstrumentedCommands,
     InstrumentedImages,
@@ -61,6 +62,8 @@ class RuntimeParts:
     hook_http: HttpGetter = field(default_factory=InsecureHttpClient)
     probe_http: HttpProbeClient = field(default_factory=AiohttpProbeClient)
     probe_sockets: SocketProber = field(default_factory=SystemSocketProber)
+    orphans: OrphanRemover | None = None
+    """Removes what pods that are gone have left beside containers, such as cgroups."""
     limits_pids: bool = False
     """Whether the runtime enforces a limit of processes."""
     operations: RuntimeOperationMetrics | None = None
@@ -177,6 +180,7 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
             usages=found.usages,
             image_fs=found.images,
             log_writer=found.runtime,
+            orphans=found.runtime,
             limits_pids=found.limits_pids,
             state=found.state,
             app_armor_error=found.app_armor_error,

@@ -1,12 +1,17 @@
 """The limits that the kernel enforces on containers, read from their cgroups."""
 
+import asyncio
+from contextlib import suppress
+
 import pytest
 
 from cgroup_files import IS_V2, places, value
 from containerd_lab import ContainerdLab
 from cri_lab import CriLab
 from pykubelet.api.generated.core import ResourceRequirements
+from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.cri.connect import OpenCri
+from pykubelet.runtimes.protocol import RuntimeFailure, SandboxRequest
 
 NOTHING = ResourceRequirements()
 SOME = ResourceRequirements(requests={"cpu": "250m", "memory": "16Mi"}, limits={"cpu": "500m", "memory": "64Mi"})
@@ -57,6 +62,36 @@ async def test_pod_as_a_whole_is_limited_for_as_long_as_it_is_there(
     assert places(containerd, path)
     await cri.runtime.stop(sandbox_id, 0)
     assert places(containerd, path) == []
+
+
+async def test_sandbox_that_cannot_be_made_leaves_no_cgroup(
+    containerd: ContainerdLab, cri: OpenCri, lab: CriLab
+) -> None:
+    """The pod may never get another one."""
+    pod = lab.pod("sleep", "1000")
+    request = SandboxRequest(pod=pod, attempt=0, hostname="x", log_directory=str(lab.folder), handler="nonesuch")
+    with pytest.raises(RuntimeFailure):
+        await cri.runtime.create_sandbox(request)
+    assert places(containerd, f"kubepods/besteffort/pod{pod.metadata.uid}") == []
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.1, 0.2])
+async def test_sandbox_of_a_cancelled_caller_is_complete(
+    containerd: ContainerdLab, cri: OpenCri, lab: CriLab, seconds: float
+) -> None:
+    """The pod is deleted meanwhile: its sandbox is there to be stopped, and no cgroup is left."""
+    pod = lab.pod("sleep", "1000")
+    making = asyncio.create_task(lab.sandbox(pod))
+    await asyncio.sleep(seconds)
+    making.cancel()
+    with suppress(asyncio.CancelledError):
+        await making
+    found = await cri.runtime.inspect(PodUid(pod.metadata.uid))
+    # On a very slow machine the call may not have been sent yet.
+    for sandbox in found.sandboxes if found is not None else ():
+        assert sandbox.is_ready
+        await cri.runtime.stop(sandbox.id, 0)
+    assert places(containerd, f"kubepods/besteffort/pod{pod.metadata.uid}") == []
 
 
 async def test_container_over_its_memory_limit_ends_as_oom_killed(cri: OpenCri, lab: CriLab) -> None:

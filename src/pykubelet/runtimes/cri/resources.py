@@ -7,6 +7,7 @@ Upstream: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, pkg/kubelet/ku
 pkg/kubelet/cm/helpers_linux.go, pkg/kubelet/cm/pod_container_manager_linux.go
 """
 
+import posixpath
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +18,10 @@ from cri_api.v1 import api_pb2 as cri
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pod_resources import BEST_EFFORT, HUGE_PAGES_PREFIX, container_sums, is_huge_page, is_pod_level
-from pykubelet.api.pods import CPU, MEMORY, AnyContainer, amount, pod_requests, qos_class_of
+from pykubelet.api.pods import CPU, MEMORY, AnyContainer, PodUid, amount, pod_requests, qos_class_of
 from pykubelet.api.quantity import Quantity, parse_quantity
 from pykubelet.api.serializer import to_document
+from pykubelet.runtimes.cgroup_removal import destroy_cgroups
 from pykubelet.runtimes.cri.host import CGROUPFS, CriHost, page_size_name, pod_cgroup, possible_pod_cgroups
 from pykubelet.runtimes.qos import CPU_PERIOD_MICROSECONDS, cpu_quota, cpu_shares, cpu_weight, oom_score_adjustment
 
@@ -140,10 +142,10 @@ def _amount(resource: str, text: str) -> int:
 
 
 class PodCgroups:
-    """Creates and removes the cgroups of pods below `mounted`. All methods block briefly."""
+    """Creates, finds and removes the cgroups of pods below `mounted`. All methods block briefly."""
 
-    def __init__(self, host: CriHost, mounted: Path = _CGROUPS) -> None:
-        self._host, self._mounted = host, mounted
+    def __init__(self, host: CriHost, mounted: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> None:
+        self._host, self._mounted, self._own = host, mounted, own
 
     def make(self, pod: Pod) -> None:
         """Create a pod's cgroup with its limits. A failure is only logged, because containers have their own limits."""
@@ -160,15 +162,36 @@ class PodCgroups:
             log.warning("pod cgroup limits not set", cgroup=path, cause=str(error))
 
     def remove(self, uid: str) -> None:
-        """Remove a pod's empty cgroups in all hierarchies."""
+        """Remove a pod's empty cgroups in all hierarchies; the sweep removes what is still in use now."""
+        for cgroup in self._places(uid):
+            # It does not exist or is not empty.
+            with suppress(OSError):
+                cgroup.rmdir()
+
+    def pods(self) -> set[PodUid]:
+        """The pods that have a cgroup.
+
+        None if this process runs in one of them: the tree then belongs to the kubelet that runs this one.
+        """
+        root = posixpath.dirname(possible_pod_cgroups("", driver=CGROUPFS, root=self._host.cgroup_root)[0])
+        own = (line.split(":", 2)[2] for line in self._own.read_text().splitlines())
+        if any(path.startswith(f"{root}/") for path in own):
+            return set()
+        parents = {cgroup.parent for cgroup in self._places("")}
+        names = (found.name for parent in parents if parent.is_dir() for found in parent.iterdir())
+        return {PodUid(name.removeprefix("pod")) for name in names if name.startswith("pod")}
+
+    def destroy(self, uid: PodUid) -> int:
+        """Kill everything in a pod's cgroups and remove them; the number of processes killed. OSError if one stays."""
+        return destroy_cgroups(self._places(uid))
+
+    def _places(self, uid: str) -> list[Path]:
+        """The possible places of a pod's cgroup; none with systemd."""
         if self._host.cgroup_driver != CGROUPFS:
-            return
+            return []
         hierarchies = [self._mounted] if self._host.has_cgroup_v2 else [*self._mounted.iterdir()]
-        for path in possible_pod_cgroups(uid, driver=CGROUPFS, root=self._host.cgroup_root):
-            for hierarchy in hierarchies:
-                # It does not exist or is not empty.
-                with suppress(OSError):
-                    Path(f"{hierarchy}{path}").rmdir()
+        paths = possible_pod_cgroups(uid, driver=CGROUPFS, root=self._host.cgroup_root)
+        return [Path(f"{hierarchy}{path}") for hierarchy in hierarchies for path in paths]
 
     def _make_folders(self, cgroup: Path) -> None:
         """Create all directories of a cgroup; in cgroup v2 each parent must enable the controllers."""

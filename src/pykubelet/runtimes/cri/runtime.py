@@ -9,10 +9,12 @@ pkg/kubelet/kuberuntime/kuberuntime_image.go, pkg/kubelet/stats/cri_stats_provid
 import asyncio
 import math
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from cri_api.v1 import api_pb2 as cri
 
+from pykubelet.aio.log import get_logger
+from pykubelet.aio.threads import in_thread
 from pykubelet.api.field_errors import aggregate_messages
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid
@@ -49,8 +51,13 @@ from pykubelet.runtimes.protocol import (
     read_file_system,
 )
 
+log = get_logger(__name__)
+
 _ROOT = "0"
 _START_SECONDS = 5.0
+# Cancelled half-way, containerd 1.6 leaves cgroups and shims behind. A sandbox takes a fraction of a second, on a very
+# busy machine a few seconds; a network plugin that hangs delays the deletion of its pod no longer than this.
+_SANDBOX_SECONDS = 10.0
 # No command is cancelled earlier. Seen under load: after an ExecSync was cancelled while the command started,
 # containerd 1.6 answered no later ExecSync of that container.
 _EXEC_START_SECONDS = 3.0
@@ -72,6 +79,9 @@ class CriRuntime:
         self._channel, self._inspector, self._images = channel, inspector, images
         self._hints, self._operations = hints, operations
         self._host, self._cgroups = host, PodCgroups(host)
+        self._sweeps: dict[PodUid, asyncio.Event] = {}
+        """The orphaned pods whose cgroups are being removed, each with the event of its end."""
+        self._unswept: set[PodUid] = set()
         self._configs: dict[str, cri.PodSandboxConfig] = {}
         """The configurations of sandboxes that this process created or restored, by sandbox id."""
 
@@ -85,20 +95,59 @@ class CriRuntime:
         return self._hints.subscribe()
 
     async def create_sandbox(self, request: SandboxRequest) -> str:
-        config = sandbox_config(request, self._host, await asyncio.to_thread(self._prepare, request.pod))
-        # The sandbox may have to wait for its image and network.
-        run_request = cri.RunPodSandboxRequest(config=config, runtime_handler=request.handler)
-        answer = await self._channel.call(
-            run_request, cri.RunPodSandboxResponse, timeout_seconds=2 * DEFAULT_TIMEOUT_SECONDS
-        )
+        uid = PodUid(request.pod.metadata.uid)
+        if (sweep := self._sweeps.get(uid)) is not None:
+            await sweep.wait()
+        try:
+            config = sandbox_config(request, self._host, await in_thread(self._prepare, request.pod))
+            run_request = cri.RunPodSandboxRequest(config=config, runtime_handler=request.handler)
+            answer = await self._channel.call(
+                run_request,
+                cri.RunPodSandboxResponse,
+                # The sandbox may have to wait for its image and network.
+                timeout_seconds=2 * DEFAULT_TIMEOUT_SECONDS,
+                finish_seconds=_SANDBOX_SECONDS,
+            )
+        except BaseException:
+            # Only if the runtime has no sandbox: a cgroup in use is not removed.
+            await in_thread(self._cgroups.remove, uid)
+            raise
         id = answer.pod_sandbox_id
-        self._inspector.record_created(id, PodUid(request.pod.metadata.uid), is_sandbox=True)
+        self._inspector.record_created(id, uid, is_sandbox=True)
         self._configs[id] = config
         return id
 
     def _prepare(self, pod: Pod) -> Resolver:
         self._cgroups.make(pod)
         return read_resolver()
+
+    async def remove_orphans(self, keep: Container[PodUid]) -> None:
+        """Remove the cgroups of pods that are neither in `keep` nor known to the runtime, and kill what runs there.
+
+        A crash, another kubelet or a sandbox that was never completed has left them.
+        """
+        found = await asyncio.to_thread(self._cgroups.pods)
+        for uid in found - self._inspector.owners():
+            # Asked at the last moment: a static pod may come back with the same UID.
+            if uid not in keep:
+                await self._sweep(uid)
+        self._unswept &= found
+
+    async def _sweep(self, uid: PodUid) -> None:
+        """Remove the cgroups of an orphaned pod; a new sandbox with the same UID waits meanwhile."""
+        self._sweeps[uid] = done = asyncio.Event()
+        try:
+            killed = await in_thread(self._cgroups.destroy, uid)
+        except OSError as error:
+            # Retried at every sweep, but logged only once.
+            if uid not in self._unswept:
+                log.warning("orphaned pod cgroup not removed", pod_uid=uid, cause=str(error))
+            self._unswept.add(uid)
+        else:
+            log.info("orphaned pod cgroup removed", pod_uid=uid, killed_processes=killed)
+        finally:
+            del self._sweeps[uid]
+            done.set()
 
     async def create_container(self, request: ContainerRequest) -> str:
         try:
@@ -151,9 +200,10 @@ class CriRuntime:
             # A container that cannot be stopped ends with the sandbox.
             stopping = [self._stop_container(one, grace_seconds) for one in await self._running_in(id)]
             await asyncio.gather(*stopping, return_exceptions=True)
+        uid = await self._inspector.find_owner(id)
         with ignore_not_found(), self._operations.on(id):
             await self._channel.call(cri.StopPodSandboxRequest(pod_sandbox_id=id), cri.StopPodSandboxResponse)
-        if (uid := self._inspector.owner(id)) is not None:
+        if uid is not None:
             await asyncio.to_thread(self._cgroups.remove, uid)
 
     async def _running_in(self, sandbox_id: str) -> list[str]:

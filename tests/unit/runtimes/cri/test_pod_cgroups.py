@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod, ResourceRequirements
+from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.cri.host import SYSTEMD, CriHost, pod_cgroup, possible_pod_cgroups
 from pykubelet.runtimes.cri.resources import PodCgroups, pod_cgroup_values
 from pykubelet.testing import build
@@ -107,6 +108,35 @@ def test_newer_cgroups_hand_on_their_controllers(tmp_path: Path) -> None:
     assert not place.exists()
 
 
+def test_pods_that_have_a_cgroup_are_found_and_destroyed(tmp_path: Path) -> None:
+    """Whatever their QoS class; other cgroups beside them are not touched."""
+    (tmp_path / "own").write_text("0::/system.slice/kubelet\n")
+    for path in ("podone/container", "burstable/podtwo", "besteffort/podthree/a/b", "besteffort/other"):
+        (tmp_path / "memory/kubepods" / path).mkdir(parents=True)
+    cgroups = PodCgroups(CriHost(), tmp_path, tmp_path / "own")
+    assert cgroups.pods() == {"one", "two", "three"}
+    assert [cgroups.destroy(uid) for uid in cgroups.pods()] == [0, 0, 0]
+    assert cgroups.pods() == set()
+    assert (tmp_path / "memory/kubepods/besteffort/other").exists()
+
+
+def test_tree_of_the_kubelet_that_runs_this_one_has_no_pods_of_ours(tmp_path: Path) -> None:
+    """A kubelet in a pod shares the cgroup tree with the one outside, unless it has a namespace of its own."""
+    (tmp_path / "kubepods/podouter").mkdir(parents=True)
+    for own, found in (("0::/kubepods/podouter/c\n", set()), ("0::/kubepods-of-another\n", {"outer"})):
+        (tmp_path / "own").write_text(own)
+        assert PodCgroups(CriHost(has_cgroup_v2=True), tmp_path, tmp_path / "own").pods() == found
+
+
+def test_cgroup_in_use_is_not_destroyed(tmp_path: Path) -> None:
+    """Its process is in another PID namespace, where we cannot signal it: the kernel shows it as 0."""
+    folder = tmp_path / "kubepods/podbusy"
+    folder.mkdir(parents=True)
+    (folder / "cgroup.procs").write_text("0\n")
+    with pytest.raises(OSError, match="busy"):
+        PodCgroups(CriHost(has_cgroup_v2=True), tmp_path).destroy(PodUid("busy"))
+
+
 @pytest.mark.parametrize("driver", [SYSTEMD, "cgroupfs"])
 def test_cgroup_that_cannot_be_created_is_no_failure(tmp_path: Path, driver: str) -> None:
     """The hierarchy is not writable, or systemd manages it."""
@@ -114,4 +144,5 @@ def test_cgroup_that_cannot_be_created_is_no_failure(tmp_path: Path, driver: str
     cgroups = PodCgroups(CriHost(cgroup_driver=driver, has_cgroup_v2=True), tmp_path / "file")
     cgroups.make(pod_of(FULL))
     cgroups.remove("uid")
+    assert cgroups.pods() == set()
     assert (tmp_path / "file").read_text() == ""
