@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from process_lab import Lab, children_of, make_runtime, processes_with, stop_everything, until
+from process_lab import Lab, children_of, exists, make_runtime, processes_with, stop_everything, until
 from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.process.shim.processes import boot_id, identify, open_process
 from pykubelet.runtimes.process.state import StateFolders, StateFoldersInUse
-from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, SandboxRequest
 
 AGENT = Path(__file__).parents[2] / "support/process_agent.py"
 
@@ -243,6 +243,58 @@ async def test_killed_supervisor_takes_its_container_with_it(lab: Lab, runtime: 
     ended = await ward.until_ended()
     assert (ended.exit_code, ended.reason) == (255, "Unknown")
     await until(lambda: processes_with("sleep\x004797\0") == [])
+
+
+async def test_process_in_a_session_of_its_own_ends_with_the_killed_supervisor(
+    lab: Lab, runtime: ProcessRuntime
+) -> None:
+    """It is found in the container's cgroup, which is removed."""
+    if not runtime._host.cgroups.folders:
+        pytest.skip("no cgroups")
+    ward = await lab.start("sh", "-c", "setsid sleep 4796 & sleep 4796")
+    await until(lambda: len(processes_with("sleep\x004796\0")) == 2)
+    main = json.loads((runtime._folders.container(ward.id) / "state.json").read_text())["supervisor"][0]
+    os.kill(main, signal.SIGKILL)
+    await ward.until_ended()
+    assert processes_with("sleep\x004796\0") == []
+    assert not any(exists(f"{folder}/{ward.id}") for folder in runtime._host.cgroups.folders.values())
+
+
+async def test_sandbox_can_be_stopped_while_a_container_starts(lab: Lab, runtime: ProcessRuntime) -> None:
+    """The shim cannot be asked yet, so it is asked again soon."""
+    ward = await lab.create("sleep", "4795")
+    starting = asyncio.create_task(runtime.start(ward.id))
+    await asyncio.sleep(0)
+    await runtime.stop(ward.sandbox_id, 0)
+    with suppress(RuntimeFailure):
+        await starting
+    assert processes_with("sleep\x004795\0") == []
+
+
+async def test_cancelled_creation_leaves_no_unknown_sandbox(lab: Lab, runtime: ProcessRuntime, root: Path) -> None:
+    """What is on disk can be stopped and removed."""
+    pod = lab.request("true").pod
+    request = SandboxRequest(pod=pod, attempt=0, hostname="x", log_directory=str(lab.folder))
+    creating = asyncio.create_task(runtime.create_sandbox(request))
+    await asyncio.sleep(0)
+    creating.cancel()
+    with suppress(asyncio.CancelledError):
+        await creating
+    # Long enough for a write that the call did not wait for.
+    await asyncio.sleep(0.2)
+    known = [sandbox.id for pod in await runtime.pods() for sandbox in pod.sandboxes]
+    assert [folder.name for folder in (root / "sandboxes").iterdir()] == known
+    await runtime.remove(known[0])
+    assert list((root / "sandboxes").iterdir()) == []
+
+
+async def test_interrupted_removal_is_completed(lab: Lab, runtime: ProcessRuntime, root: Path) -> None:
+    """The record goes first; without it, the rest of the folder is still removed."""
+    ward = await lab.create("true")
+    (root / "containers" / ward.id / "config.json").unlink()
+    (root / "sandboxes" / ward.sandbox_id / "sandbox.json").unlink()
+    await runtime.remove(ward.sandbox_id)
+    assert [*(root / "containers").iterdir(), *(root / "sandboxes").iterdir()] == []
 
 
 async def test_killed_spawner_is_replaced(lab: Lab) -> None:

@@ -52,6 +52,8 @@ from pykubelet.runtimes.protocol import (
 
 _KILL_SECONDS = 10.0
 """How long a killed container may take to end; one that takes longer hangs in the kernel."""
+_KILL_AGAIN_SECONDS = 0.2
+"""How long to wait before killing again; a shim needs some milliseconds until it can be asked."""
 _SIGNAL_SECONDS = 2.0
 """The timeout of a signal request; a shim answers at once, unless it is stopped itself."""
 
@@ -120,7 +122,14 @@ class ProcessRuntime:
 
     async def create_sandbox(self, request: SandboxRequest) -> str:
         record = sandbox_record(request, id=self._new_id(), created_at=self._clock.now(), boot_id=self._boot_id)
-        await self._write_sandbox(record)
+        # Recorded in memory before it is on disk, so that a cancelled call leaves nothing unknown behind.
+        self._pods.put_sandbox(record)
+        try:
+            await self._shims.finish_in_thread(self._folders.write_sandbox, record)
+        except OSError as error:
+            await self.remove(record.id)
+            raise RuntimeFailure(f"the sandbox cannot be recorded: {error.strerror}") from error
+        self._hints.offer(record.pod.uid)
         return record.id
 
     async def create_container(self, request: ContainerRequest) -> str:
@@ -133,12 +142,11 @@ class ProcessRuntime:
             request, id=self._new_id(), hostname=sandbox.hostname, host=self._host, now=self._clock.now()
         )
         entry = ContainerEntry(config.facts)
-        # Recorded in memory before it is on disk, so that a cancelled call leaves nothing unknown behind.
         self._pods.put_container(entry)
         try:
-            await self._shims.in_thread(self._folders.write_container, config)
+            await self._shims.finish_in_thread(self._folders.write_container, config)
         except OSError as error:
-            self._pods.remove(config.facts.id)
+            await self.remove(config.facts.id)
             raise RuntimeFailure(f"the container cannot be recorded: {error.strerror}") from error
         self._changed(entry)
         return config.facts.id
@@ -202,7 +210,7 @@ class ProcessRuntime:
             await self._kill([one for one in stopping if not one.ended.is_set()])
         sandbox = pod.sandbox(id)
         if sandbox is not None and not sandbox.is_stopped:
-            await self._write_sandbox(msgspec.structs.replace(sandbox, is_stopped=True))
+            await self._record_stop(msgspec.structs.replace(sandbox, is_stopped=True))
 
     async def _signal_stop(self, entry: ContainerEntry) -> None:
         # Only once: many programs treat a second signal differently.
@@ -210,15 +218,21 @@ class ProcessRuntime:
             entry.was_signalled = await self._signal(entry, entry.facts.stop_signal)
 
     async def _kill(self, entries: Sequence[ContainerEntry]) -> None:
-        for entry in entries:
+        deadline = asyncio.get_running_loop().time() + _KILL_SECONDS
+        while not await self._ended_by_kill(entries):
+            if asyncio.get_running_loop().time() > deadline:
+                names = ", ".join(one.facts.name for one in entries if not one.ended.is_set())
+                raise RuntimeFailure(f"{names}: killed, but the kernel does not end it")
+
+    async def _ended_by_kill(self, entries: Sequence[ContainerEntry]) -> bool:
+        """Kills containers; False if one runs a moment later: a shim that just starts cannot be asked yet."""
+        for entry in (one for one in entries if not one.ended.is_set()):
             if entry.handle != NO_HANDLE:
                 # The shim itself may be stopped.
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(entry.handle, signal.SIGCONT)
             await self._signal(entry, signal.SIGKILL)
-        if not await _all_ended(entries, _KILL_SECONDS):
-            names = ", ".join(one.facts.name for one in entries if not one.ended.is_set())
-            raise RuntimeFailure(f"{names}: killed, but the kernel does not end it")
+        return await _all_ended(entries, _KILL_AGAIN_SECONDS)
 
     async def _signal(self, entry: ContainerEntry, number: int) -> bool:
         """Whether the signal was sent; a shim that cannot be reached is about to end."""
@@ -236,10 +250,13 @@ class ProcessRuntime:
         removed = [container] if container is not None else pod.in_sandbox(id)
         if any(one.is_alive for one in removed):
             raise RuntimeFailure(f'"{id}" still runs')
-        for one in removed:
-            await self._shims.in_thread(self._folders.remove_container, one.facts.id)
-        if container is None:
-            await self._shims.in_thread(self._folders.remove_sandbox, id)
+        try:
+            for one in removed:
+                await self._shims.in_thread(self._folders.remove_container, one.facts.id)
+            if container is None:
+                await self._shims.in_thread(self._folders.remove_sandbox, id)
+        except OSError as error:
+            raise RuntimeFailure(f'"{id}" cannot be removed: {error.filename}: {error.strerror}') from error
         self._pods.remove(id)
         self._hints.offer(pod.facts.uid)
 
@@ -287,9 +304,9 @@ class ProcessRuntime:
             raise RuntimeFailure(f'container "{container_id}" is not running')
         return self._folders.container(container_id)
 
-    async def _write_sandbox(self, record: SandboxRecord) -> None:
+    async def _record_stop(self, record: SandboxRecord) -> None:
         try:
-            await self._shims.in_thread(self._folders.write_sandbox, record)
+            await self._shims.finish_in_thread(self._folders.write_sandbox, record)
         except OSError as error:
             raise RuntimeFailure(f"the sandbox cannot be recorded: {error.strerror}") from error
         self._pods.put_sandbox(record)

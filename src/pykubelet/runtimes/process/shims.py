@@ -21,6 +21,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import pykubelet
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
+from pykubelet.aio.threads import in_thread
 from pykubelet.runtimes.process.pods import NO_HANDLE, ContainerEntry
 from pykubelet.runtimes.process.shim import wire
 from pykubelet.runtimes.process.shim.processes import ProcessIdentity, boot_id, kill, open_process, session_members
@@ -56,6 +57,10 @@ class Shims:
     async def in_thread(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Run blocking work in a thread; it completes even if the caller is cancelled."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+    async def finish_in_thread(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        """The same, but a cancelled caller waits until the work is done, so that nothing overlaps with it."""
+        return await in_thread(work, *arguments, executor=self._threads)
 
     def close(self) -> None:
         """Stop watching; containers keep running, and the next kubelet finds out what happens to them."""
@@ -175,6 +180,8 @@ class Shims:
             # The kernel has killed the container's first process with the shim, but not the others.
             for pid in session_members(state.main.pid, state.main.start_ticks):
                 kill(pid)
+            # Also those that have left the session.
+            self._folders.kill_members(id)
         exit = self._lost()
         self._folders.write_exit(id, exit)
         return exit

@@ -21,7 +21,8 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.pods import PodUid
 from pykubelet.api.times import from_nanoseconds
-from pykubelet.runtimes.process.shim.processes import ProcessIdentity, remove_cgroups
+from pykubelet.runtimes.cgroup_removal import destroy_cgroups
+from pykubelet.runtimes.process.shim.processes import ProcessIdentity
 from pykubelet.runtimes.process.shim.wire import create_file, replace_file
 from pykubelet.runtimes.protocol import ContainerState, Mount, RuntimeContainer, Sandbox
 
@@ -250,6 +251,11 @@ class StateFolders:
         folder.mkdir(_MODE)
         replace_file(str(folder / _CONFIG), msgspec.json.encode(config))
 
+    def kill_members(self, container_id: str) -> None:
+        """Kill what is left in the cgroups of a container whose shim was killed; its removal tries again."""
+        with suppress(OSError):
+            destroy_cgroups(self._cgroups(container_id))
+
     def state(self, container_id: str) -> ContainerStartRecord | None:
         """The start record of a container; None if no shim has claimed it."""
         return _read(self.container(container_id) / _STATE, ContainerStartRecord)
@@ -267,22 +273,28 @@ class StateFolders:
         return create_file(str(self.container(container_id) / _STATE), msgspec.json.encode(ContainerStartRecord()))
 
     def remove_container(self, container_id: str) -> None:
-        """Remove a container; an interrupted removal leaves no valid container."""
-        folder = self.container(container_id)
-        config = _read(folder / _CONFIG, _GroupsOnly)
-        if config is not None:
-            # Empty by now; the shim has removed them, unless it was killed.
-            remove_cgroups([{"path": group.path} for group in config.cgroups])
-        with suppress(FileNotFoundError):
-            (folder / _CONFIG).unlink()
-            shutil.rmtree(folder)
+        """Remove a container that has ended, with whatever its processes have left; OSError if that fails.
+
+        An interrupted removal leaves no valid container and can be repeated.
+        """
+        destroy_cgroups(self._cgroups(container_id))
+        _remove_folder(self.container(container_id), _CONFIG)
 
     def remove_sandbox(self, sandbox_id: str) -> None:
-        """Remove a sandbox; an interrupted removal leaves no valid sandbox."""
-        folder = self._sandboxes / sandbox_id
-        with suppress(FileNotFoundError):
-            (folder / _SANDBOX).unlink()
-            shutil.rmtree(folder)
+        """Remove a sandbox; OSError if that fails. An interrupted removal leaves no valid sandbox."""
+        _remove_folder(self._sandboxes / sandbox_id, _SANDBOX)
+
+    def _cgroups(self, container_id: str) -> list[Path]:
+        """The cgroups of a container; none if it was removed already."""
+        config = _read(self.container(container_id) / _CONFIG, _GroupsOnly)
+        return [Path(group.path) for group in config.cgroups] if config is not None else []
+
+
+def _remove_folder(folder: Path, record: str) -> None:
+    """Removes a folder; the record that makes it valid first."""
+    (folder / record).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)
 
 
 def _read(path: Path, type: type[T]) -> T | None:
