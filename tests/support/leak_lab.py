@@ -101,7 +101,7 @@ class LeakLab:
 
     async def run_pod(self, name: str) -> str:
         """Create a pod and wait until its container runs; the pod's UID."""
-        planned = PlannedPod(name, 0, is_forced=False, has_init_container=False, has_memory_volume=False)
+        planned = PlannedPod(name, 0, is_forced=False, has_init_container=False, has_memory_volume=True)
         await self.client.create(_POD_DOCUMENTS, self._document(planned), namespace=NAMESPACE)
         while (pod := await self.client.get(PODS, name, namespace=NAMESPACE)).status.phase != "Running":
             await asyncio.sleep(0.05)
@@ -137,6 +137,10 @@ class LeakLab:
             "volumes": volumes,
         }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": planned.name}, "spec": spec}
+
+    def kinds(self) -> set[str]:
+        """The kinds of things that pods have on the machine now."""
+        return {found.partition(" ")[0] for found in self.leftovers()}
 
     async def until_clean(self, within_seconds: float) -> list[str]:
         """Wait until nothing is left; what is still left after that time."""

@@ -251,24 +251,26 @@ async def test_process_in_a_session_of_its_own_ends_with_the_killed_supervisor(
     """It is found in the container's cgroup, which is removed."""
     if not runtime._host.cgroups.folders:
         pytest.skip("no cgroups")
-    ward = await lab.start("sh", "-c", "setsid sleep 4796 & sleep 4796")
-    await until(lambda: len(processes_with("sleep\x004796\0")) == 2)
+    seconds = f"4796.{os.getpid()}"
+    ward = await lab.start("sh", "-c", f"setsid sleep {seconds} & sleep {seconds}")
+    await until(lambda: len(processes_with(f"sleep\0{seconds}\0")) == 2)
     main = json.loads((runtime._folders.container(ward.id) / "state.json").read_text())["supervisor"][0]
     os.kill(main, signal.SIGKILL)
     await ward.until_ended()
-    assert processes_with("sleep\x004796\0") == []
+    assert processes_with(f"sleep\0{seconds}\0") == []
     assert not any(exists(f"{folder}/{ward.id}") for folder in runtime._host.cgroups.folders.values())
 
 
 async def test_sandbox_can_be_stopped_while_a_container_starts(lab: Lab, runtime: ProcessRuntime) -> None:
     """The shim cannot be asked yet, so it is asked again soon."""
-    ward = await lab.create("sleep", "4795")
+    seconds = f"4795.{os.getpid()}"
+    ward = await lab.create("sleep", seconds)
     starting = asyncio.create_task(runtime.start(ward.id))
     await asyncio.sleep(0)
     await runtime.stop(ward.sandbox_id, 0)
     with suppress(RuntimeFailure):
         await starting
-    assert processes_with("sleep\x004795\0") == []
+    assert processes_with(f"sleep\0{seconds}\0") == []
 
 
 async def test_cancelled_creation_leaves_no_unknown_sandbox(lab: Lab, runtime: ProcessRuntime, root: Path) -> None:
