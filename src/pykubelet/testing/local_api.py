@@ -74,6 +74,8 @@ async def local_api(
     With `ends_namespaces` false, the deletion of namespaces is left to the namespace controller, as in Kubernetes.
     """
     clock = clock or VirtualClock()
+    # Thousands of tests need no space for a full disk.
+    settings = settings or StoreSettings(reserve_bytes=0)
     registry = ServedKinds(BUILT_IN_KINDS)
     async with open_store(folder / "state.db", clock=clock, settings=settings) as store:
         server = Server(

@@ -9,6 +9,7 @@ Upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -28,10 +29,15 @@ from pykubelet.apiserver.storage.interfaces import (
     StoreSettings,
     WriteDecision,
 )
+from pykubelet.apiserver.storage.reserve import REFUSED
 from pykubelet.apiserver.storage.sqlite import StoreFile
 from pykubelet.apiserver.storage.watch_cache import Moment, PastChange, StoreMemory, StoreWatch, Watches, restore
 
 HOUSEKEEPING_SECONDS = 10.0
+FIRST_HOUSEKEEPING_SECONDS = 2.0
+"""Not at once, so that a program starts faster."""
+FULL_HOUSEKEEPING_SECONDS = 1.0
+"""How often a store on a full disk tries whether there is space again."""
 EXPIRED_AT_ONCE = 500
 """Expired objects removed at a time; the rest follows soon after."""
 NEXT_EXPIRED_SECONDS = 0.1
@@ -67,6 +73,7 @@ class DurableStore:
         )
         self._commits.drop(Garbage(revision, 0) for revision in memory.leftovers)
         self._timer: asyncio.TimerHandle | None = None
+        self._schedule(FIRST_HOUSEKEEPING_SECONDS)
 
     @property
     def revision(self) -> int:
@@ -128,6 +135,9 @@ class DurableStore:
             if pending is not None:
                 await pending.durable()
             return newest
+        if after is not None and self._commits.refuses(newest, after):
+            self._schedule(FULL_HOUSEKEEPING_SECONDS)
+            raise ServiceUnavailable(REFUSED)
         operation = self._submit(Operation(key, revision, newest, after))
         await operation.durable()
         return after or newest
@@ -179,14 +189,25 @@ class DurableStore:
 
     def keep_house(self) -> None:
         """Drops old history, removes expired objects, returns disk space; schedules itself again."""
-        now = self._clock.monotonic()
-        self._forget(now)
+        now, is_full = self._clock.monotonic(), self._commits.is_full
+        # A full disk has no space for history.
+        self._forget(math.inf if is_full else now)
         due = [key for key in self._expiry.due(now, EXPIRED_AT_ONCE) if key not in self._pending]
         for key in due:
             self._submit(Operation(key, self._assigned + 1, self._state.get(key), None))
         self._commits.sweep()
-        delay = NEXT_EXPIRED_SECONDS if len(due) >= EXPIRED_AT_ONCE else HOUSEKEEPING_SECONDS
-        self._timer = asyncio.get_running_loop().call_later(delay, self.keep_house)
+        self._timer = None
+        delay = FULL_HOUSEKEEPING_SECONDS if is_full else HOUSEKEEPING_SECONDS
+        self._schedule(NEXT_EXPIRED_SECONDS if len(due) >= EXPIRED_AT_ONCE else delay)
+
+    def _schedule(self, delay_seconds: float) -> None:
+        """Keeps house after this time, unless it is due earlier."""
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + delay_seconds:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(delay_seconds, self.keep_house)
 
     async def close(self) -> None:
         """Rejects new writes, finishes those in progress, ends the watches."""
@@ -209,7 +230,6 @@ async def open_store(path: Path, *, clock: Clock, settings: StoreSettings | None
     try:
         file, memory, encryption = await loop.run_in_executor(thread, _load, path, settings, now)
         store = DurableStore(memory, file, thread, settings=settings, encryption=encryption, clock=clock)
-        store.keep_house()
         try:
             yield store
         finally:
@@ -250,7 +270,7 @@ def garbage_of(forgotten: Iterable[PastChange], without_history: frozenset[str])
 
 
 def _load(path: Path, settings: StoreSettings, now: Moment) -> tuple[StoreFile, StoreMemory, EncryptionTransformer]:
-    file = StoreFile(path, max_bytes=settings.max_bytes)
+    file = StoreFile(path, max_bytes=settings.max_bytes, reserve_bytes=settings.reserve_bytes)
     try:
         keys = [] if settings.key_file is None else read_keys(settings.key_file)
         meta = file.meta()

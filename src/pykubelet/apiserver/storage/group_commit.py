@@ -25,6 +25,8 @@ log = get_logger(__name__)
 DROPPED_WITH_WRITES = 128
 DROPPED_ALONE = 512
 """Old rows dropped in one transaction: few enough to delay a write by some milliseconds at most."""
+DROPPED_FROM_FULL_DISK = 64
+"""The same on a full disk: few enough for the log that is kept for it, even if each row has pages of its own."""
 
 
 class Garbage(NamedTuple):
@@ -108,6 +110,15 @@ class GroupCommit:
         self._is_sweeping = True
         self._wake()
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the disk is full and the reserve in use."""
+        return self._file.reserve.is_used
+
+    def refuses(self, before: StoreEntry | None, after: StoreEntry) -> bool:
+        """Whether a write must wait for space on the disk."""
+        return self._file.reserve.refuses(after.key.collection, b"" if before is None else before.text, after.text)
+
     async def drained(self) -> None:
         await self._idle.wait()
 
@@ -134,7 +145,8 @@ class GroupCommit:
             self._idle.set()
             return
         operations, self._queue = self._queue, []
-        count = min(len(self._garbage), DROPPED_WITH_WRITES if operations else DROPPED_ALONE)
+        most = DROPPED_FROM_FULL_DISK if self.is_full else DROPPED_WITH_WRITES if operations else DROPPED_ALONE
+        count = min(len(self._garbage), most)
         garbage = [self._garbage.popleft() for _ in range(count)]
         written_at = int(self._clock.now().timestamp())
         tidies = self._is_sweeping and not self._garbage

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pykubelet.api.serializer import Document, decode_document, encode
+from pykubelet.apiserver.storage.reserve import RESERVE_BYTES
 
 
 class StoreKey(NamedTuple):
@@ -175,6 +176,9 @@ class StoreSettings:
 
     max_bytes: int = 0
     """The maximum size of the file; 0 for no limit."""
+
+    reserve_bytes: int = RESERVE_BYTES
+    """The space kept for a full disk; 0 for none."""
 
     key_file: Path | None = None
     """The encryption keys, created if the file does not exist; None for no encryption."""

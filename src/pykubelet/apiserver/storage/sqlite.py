@@ -1,4 +1,4 @@
-"""The store's file: one SQLite database in WAL mode. The only module that uses SQLite.
+"""The store's file: one SQLite database in WAL mode. Only this module and `reserve.py` use SQLite.
 
 One table has a row per revision, as in kine, so newest state and history are the same rows. One thread makes all
 calls and may wait for the disk. A transaction is on disk when `commit` returns.
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pykubelet.apiserver.storage.database_file import APPLICATION_ID, check_file, create_file, in_use
 from pykubelet.apiserver.storage.interfaces import StoreRefused, StoreUnusable
+from pykubelet.apiserver.storage.reserve import FULL, StoreReserve
 
 
 class StoreRow(NamedTuple):
@@ -87,7 +88,7 @@ _WAL_BYTES = 4 * 2**20
 class StoreFile:
     """An open database that no other process can open."""
 
-    def __init__(self, path: Path, *, max_bytes: int = 0) -> None:
+    def __init__(self, path: Path, *, max_bytes: int = 0, reserve_bytes: int = 0) -> None:
         self._path = path
         try:
             _make_private(path)
@@ -98,6 +99,9 @@ class StoreFile:
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=0)
             try:
                 self._prepare(max_bytes)
+                self.reserve = StoreReserve(
+                    self._connection, path, limit_bytes=reserve_bytes, file_limit_bytes=max_bytes
+                )
             except BaseException:
                 self._connection.close()
                 raise
@@ -156,20 +160,34 @@ class StoreFile:
         # A row that the same transaction adds and drops is never written.
         rows = [row for row in commit.rows if row.revision not in commit.dropped]
         try:
-            # A single statement is a transaction by itself.
-            if commit.dropped or commit.revision or len(rows) > _INSERT_AT_ONCE:
-                self._execute("BEGIN IMMEDIATE")
-                # Dropped first, so that the new rows can use their pages.
-                self._drop(commit)
-                self._insert(rows)
-                self._execute("COMMIT")
-            else:
-                self._insert(rows)
+            self.reserve.prepare()
+            try:
+                self._transact(commit, rows)
+            except sqlite3.Error as error:
+                self._roll_back()
+                if _code(error) != sqlite3.SQLITE_FULL or not self.reserve.use():
+                    raise
+                self._transact(commit, rows)
         except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                with suppress(sqlite3.Error):
-                    self._execute("ROLLBACK")
+            self._roll_back()
             raise CommitFailed(_reason(error)) from error
+        self.reserve.checkpoint()
+
+    def _transact(self, commit: Commit, rows: Sequence[StoreRow]) -> None:
+        # A single statement is a transaction by itself.
+        if commit.dropped or commit.revision or len(rows) > _INSERT_AT_ONCE:
+            self._execute("BEGIN IMMEDIATE")
+            # Dropped first, so that the new rows can use their pages.
+            self._drop(commit)
+            self._insert(rows)
+            self._execute("COMMIT")
+        else:
+            self._insert(rows)
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self._execute("ROLLBACK")
 
     def _insert(self, rows: Sequence[StoreRow]) -> None:
         for start in range(0, len(rows), _INSERT_AT_ONCE):
@@ -188,18 +206,21 @@ class StoreFile:
             )
 
     def tidy(self) -> bool:
-        """Returns some unused disk space; returns whether there is more."""
+        """Returns some unused disk space, or keeps it in reserve; returns whether there is more."""
         try:
+            self.reserve.fill()
+            if self.reserve.is_used:
+                return False
             spare, pages = self._number("PRAGMA freelist_count"), self._number("PRAGMA page_count")
             surplus = spare - max(_SPARE_PAGES, pages // 4)
             if surplus <= 0:
                 return False
-            # A vacuum frees a page per step, so its (empty) result must be read to the end.
-            self._connection.execute(f"PRAGMA incremental_vacuum({min(surplus, _VACUUM_PAGES)})").fetchall()
+            self.reserve.vacuum(min(surplus, _VACUUM_PAGES))
             if surplus > _VACUUM_PAGES:
                 return True
             # The file shrinks when the log is checkpointed into it.
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self.reserve.fill()
             return False
         except sqlite3.Error as error:
             raise CommitFailed(_reason(error)) from error
@@ -217,7 +238,8 @@ class StoreFile:
 
     def close(self) -> None:
         """Closes the file after a checkpoint."""
-        self._connection.close()
+        with self.reserve.kept_log():
+            self._connection.close()
 
     def _execute(self, statement: str, *values: str | int) -> None:
         self._connection.execute(statement, values)
@@ -250,7 +272,7 @@ def _make_private(path: Path) -> None:
 
 def _reason(error: sqlite3.Error) -> str:
     if _code(error) == sqlite3.SQLITE_FULL:
-        return "storage is full"
+        return FULL
     return f"storage cannot be written ({error})"
 
 
