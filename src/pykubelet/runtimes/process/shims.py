@@ -82,7 +82,12 @@ class Shims:
         if entry.exit is not None:
             entry.ended.set()
             return True
-        if entry.state is None and await self.in_thread(self._folders.forbid_start, entry.facts.id):
+        try:
+            is_forbidden = entry.state is None and await self.in_thread(self._folders.forbid_start, entry.facts.id)
+        except OSError:
+            # A full disk. Without its folder no shim can start it.
+            is_forbidden = True
+        if is_forbidden:
             entry.state = ContainerStartRecord()
         else:
             await self._wait_for_start(entry)

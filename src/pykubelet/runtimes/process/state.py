@@ -23,7 +23,7 @@ from pykubelet.api.pods import PodUid
 from pykubelet.api.times import from_nanoseconds
 from pykubelet.runtimes.cgroup_removal import destroy_cgroups
 from pykubelet.runtimes.process.shim.processes import ProcessIdentity
-from pykubelet.runtimes.process.shim.wire import create_file, replace_file
+from pykubelet.runtimes.process.shim.wire import create_file, make_spare, replace_file
 from pykubelet.runtimes.protocol import ContainerState, Mount, RuntimeContainer, Sandbox
 
 log = get_logger(__name__)
@@ -242,14 +242,28 @@ class StateFolders:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def write_sandbox(self, record: SandboxRecord) -> None:
+        """Create or replace a sandbox. It can be stopped even if the disk is full by then."""
         folder = self._sandboxes / record.id
-        folder.mkdir(_MODE, exist_ok=True)
-        replace_file(str(folder / _SANDBOX), msgspec.json.encode(record))
+        if record.is_stopped:
+            replace_file(str(folder / _SANDBOX), msgspec.json.encode(record))
+        else:
+            self._create(folder, _SANDBOX, msgspec.json.encode(record), spares=(_SANDBOX,))
 
     def write_container(self, config: ContainerConfig) -> None:
+        """Create a container. Its start and its end can be recorded even if the disk is full by then."""
         folder = self.container(config.facts.id)
+        self._create(folder, _CONFIG, msgspec.json.encode(config), spares=(_STATE, _EXIT))
+
+    def _create(self, folder: Path, name: str, content: bytes, *, spares: tuple[str, ...]) -> None:
+        """Create a folder with one file and spares of others; nothing stays of it if that fails."""
         folder.mkdir(_MODE)
-        replace_file(str(folder / _CONFIG), msgspec.json.encode(config))
+        try:
+            for spare in spares:
+                make_spare(str(folder / spare))
+            replace_file(str(folder / name), content)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     def kill_members(self, container_id: str) -> None:
         """Kill what is left in the cgroups of a container whose shim was killed; its removal tries again."""

@@ -2,7 +2,8 @@
 
 Without a terminal there are two pipes for output, and one for input if the container has any; with one, the shim holds both
 ends of the terminal. A line is logged when it is complete, too long for one entry, or the last of its stream. Output is
-dropped if the log cannot be written or an attached client is too slow: the container never waits.
+dropped if the log cannot be written or an attached client is too slow: the container never waits. Once the log can be
+written again, a line in it says how many lines are missing.
 """
 
 import fcntl
@@ -168,6 +169,7 @@ class ContainerLogFile:
         self._path = path
         self._file = os.open(path, _APPEND, _MODE)
         self._unfinished: dict[str, bytes] = {}
+        self._dropped = 0
 
     def reopen(self) -> None:
         """Continue in a new file after a rotation; OSError if it cannot be opened."""
@@ -191,13 +193,29 @@ class ContainerLogFile:
         self._unfinished.clear()
 
     def _write(self, stream: str, output: bytes) -> None:
-        rest = memoryview(format_lines(time.time_ns(), stream, output))
-        try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-        except OSError:
-            # Most likely the disk is full; the container continues.
+        at = time.time_ns()
+        lines = format_lines(at, stream, output)
+        if not (lines and self._dropped):
+            self._dropped += self._append(lines)
             return
+        note = f"pykubelet: {self._dropped} lines are missing here, the log could not be written\n".encode()
+        # All or nothing: while the disk is almost full, not one note after the other.
+        is_written = not self._append(format_lines(at, STDERR, note) + lines, in_part=False)
+        self._dropped = 0 if is_written else self._dropped + lines.count(b"\n")
+
+    def _append(self, lines: bytes, *, in_part: bool = True) -> int:
+        """Append whole lines to the file, `in_part` also some of them; how many could not be written."""
+        written = 0
+        try:
+            while written < len(lines):
+                written += os.write(self._file, memoryview(lines)[written:])
+        except OSError:
+            # Most likely the disk is full; the container continues. The file must not end in a part of a line.
+            whole = lines.rfind(b"\n", 0, written) + 1 if in_part else 0
+            with suppress(OSError):
+                os.ftruncate(self._file, os.fstat(self._file).st_size - (written - whole))
+            return lines.count(b"\n", whole)
+        return 0
 
 
 class AttachedOutput:

@@ -74,7 +74,12 @@ def supervise(folder: str, report: socket.socket) -> Never:
     kernel.name_process("pykubelet-shim")
     kernel.adopt_orphans()
     me = identify(os.getpid())
-    if not wire.create_file("state.json", _json({"supervisor": me, "main": None, "started_at": 0})):
+    try:
+        is_first = wire.create_file("state.json", _json({"supervisor": me, "main": None, "started_at": 0}))
+    except OSError as error:
+        _report(report, {"error": f"unable to start container process: {_go_text(error)}"})
+        os._exit(0)
+    if not is_first:
         _report(report, {"error": "it was started before"})
         os._exit(0)
     supervisor = Supervisor(report)
@@ -189,6 +194,7 @@ class Supervisor:
             self._is_running = True
             started_at = time.time_ns()
             wire.replace_file("state.json", _json({**self._identities, "started_at": started_at}))
+            wire.remove_spare("state.json")
             _report(self._report, {**self._identities, "started_at": started_at})
 
     def _reap(self, requests: ShimServer) -> None:

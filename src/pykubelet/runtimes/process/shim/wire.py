@@ -1,9 +1,11 @@
 """Messages and state files that the kubelet and the shims exchange.
 
 A message is one JSON object per packet, possibly with open files; closing the connection ends the conversation. State files
-are replaced atomically and readable only by their owner.
+contain JSON, are replaced atomically and readable only by their owner. A full disk must not hide the end of a container:
+files that have to be written then get a spare, which is as large as they may become.
 """
 
+import errno
 import json
 import os
 import socket
@@ -19,6 +21,10 @@ MAX_BYTES = 128 * 1024
 """The maximum size of a packet; the kernel lets ordinary users send that much."""
 _MAX_FILES = 4
 _FILE_BYTES = struct.calcsize("i")
+_SPARE = ".spare"
+_SPARE_BYTES = 8192
+"""Two blocks: enough for the record of a sandbox, or of an exit with a message of some thousand characters."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -62,9 +68,30 @@ def decode(packet: bytes) -> dict[str, Any] | None:
 
 
 def replace_file(path: str, content: bytes) -> None:
-    """Writes or replaces a file atomically: a reader sees the old or the new content."""
-    temporary = _write_temporary(path, content)
+    """Writes or replaces a file atomically: a reader sees the old or the new content. On a full disk it uses the spare."""
+    try:
+        temporary = _write_temporary(path, content)
+    except OSError as error:
+        temporary = path + _SPARE
+        if error.errno not in _FULL or len(content) > _SPARE_BYTES or not os.path.exists(temporary):
+            raise
+        handle = os.open(temporary, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.write(handle, content.ljust(_SPARE_BYTES))
+        finally:
+            os.close(handle)
     os.rename(temporary, path)
+
+
+def make_spare(path: str) -> None:
+    """Keeps space on the disk, so that the file can be replaced once when the disk is full."""
+    os.rename(_write_temporary(path + _SPARE, b" " * _SPARE_BYTES), path + _SPARE)
+
+
+def remove_spare(path: str) -> None:
+    """Removes the spare of a file that is not written any more."""
+    with suppress(OSError):
+        os.unlink(path + _SPARE)
 
 
 def create_file(path: str, content: bytes) -> bool:
@@ -89,6 +116,9 @@ def _write_temporary(path: str, content: bytes) -> str:
         rest = memoryview(content)
         while rest:
             rest = rest[os.write(handle, rest) :]
+    except OSError:
+        os.unlink(temporary)
+        raise
     finally:
         os.close(handle)
     return temporary
