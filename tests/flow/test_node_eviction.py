@@ -69,6 +69,7 @@ async def evicting(
         return PodPaths(volumes={name: f"{volumes}/{name}" for name in names})
 
     max_grace_seconds = thresholds.pop("max_grace_seconds", 0)
+    is_unsent = thresholds.pop("is_unsent", node.pods.statuses.is_unsent)
     evictor = EvictionManager(
         monitor=PressureMonitor(
             reader=machine,
@@ -81,6 +82,7 @@ async def evicting(
         reclaimer=cast("DiskReclaimer | None", reclaimer),
         recorder=recorder,
         node=node.dependencies.reference,
+        is_unsent=is_unsent,
         max_grace_seconds=max_grace_seconds,
     )
     async with running({"evictor": with_ready_event(evictor.run)}):
@@ -224,7 +226,7 @@ async def test_node_with_only_critical_pods_evicts_none(tmp_path: Path) -> None:
 async def test_full_disk_is_cleared_of_garbage_before_a_pod_goes(tmp_path: Path) -> None:
     """No pod is evicted if garbage collection frees enough; otherwise the pod with the highest disk usage is."""
     async with (
-        world(tmp_path, scripts={"large": Behaviour(layer_bytes=5000)}) as outside,
+        world(tmp_path, scripts={"large": Behaviour(layer_bytes=MIB)}) as outside,
         outside.running_node() as node,
     ):
         for name in ("large", "small"):
@@ -244,6 +246,38 @@ async def test_full_disk_is_cleared_of_garbage_before_a_pod_goes(tmp_path: Path)
         assert gone.status.message == (
             "The node was low on resource: ephemeral-storage. Threshold quantity: 10, available: 5. "
         )
+
+
+async def test_disk_that_others_fill_costs_no_pod_that_has_nothing_on_it(tmp_path: Path) -> None:
+    """Its eviction would not help; the condition stays and keeps new pods out."""
+    async with world(tmp_path) as outside, outside.running_node() as node:
+        for name in ("a", "b"):
+            await outside.create(name)
+            await outside.until(name, is_ready)
+        machine = Machine(outside)
+        machine.disk_percent = 0
+        async with evicting(outside, node, machine) as evictor:
+            await asyncio.sleep(120)
+            assert [is_ready(await outside.pod(name)) for name in ("a", "b")] == [True, True]
+            assert (node.health.pressures().disk, evictor.counts) == (True, {})
+
+
+async def test_next_pod_goes_only_once_the_api_has_the_status_of_the_first(tmp_path: Path) -> None:
+    """A full disk may keep the API server from taking it, and would then be cleared pod by pod without a trace."""
+    scripts = {name: Behaviour(layer_bytes=MIB) for name in ("first", "second")}
+    unsent = True
+    async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
+        for name in scripts:
+            await outside.create(name, containers=[container(name)])
+            await outside.until(name, is_ready)
+        machine = Machine(outside)
+        machine.disk_percent = 0
+        async with evicting(outside, node, machine, is_unsent=lambda _: unsent) as evictor:
+            await asyncio.sleep(300)
+            assert evictor.counts == {"nodefs.available": 1}
+            unsent = False
+            await asyncio.sleep(30)
+            assert evictor.counts == {"nodefs.available": 2}
 
 
 async def test_pod_with_more_in_an_empty_dir_than_it_may_is_evicted(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequen
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from pod_workers_rig import Events, ScriptedSyncs, WorkerLab
-from pykubelet.api.generated.core import Node, NodeStatus, Pod, PodStatus
+from pykubelet.api.generated.core import Node, NodeCondition, NodeStatus, Pod, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.housekeeping import Housekeeper, PodCleaners
@@ -28,6 +30,8 @@ class Outside:
 
     def __init__(self) -> None:
         self.shown: Node | None = None
+        self.pressures: tuple[str, ...] = ()
+        self.running: set[PodUid] = set()
         self.offer()
         self.listed: list[RuntimePod] | RuntimeFailure = []
         self.listings = 0
@@ -46,7 +50,13 @@ class Outside:
         self.shown = Node(metadata=ObjectMeta(name="node-1"), status=NodeStatus(allocatable=given))
 
     def pressure_conditions(self) -> tuple[str, ...]:
-        return ()
+        return self.pressures
+
+    def show_pressures(self) -> None:
+        """Show them in the node's object of the API, too."""
+        assert self.shown is not None
+        conditions = tuple(NodeCondition(type=kind, status="True") for kind in self.pressures)
+        self.shown = replace(self.shown, status=replace(self.shown.status, conditions=conditions))
 
     def shutdown_message(self) -> str:
         return ""
@@ -129,6 +139,7 @@ class LoopLab:
             statuses=self.statuses,
             recorder=self.events,
             trail=self.trail,
+            is_running=self.outside.running.__contains__,
         )
         self.loop = self._loop()
 

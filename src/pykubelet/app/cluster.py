@@ -37,6 +37,8 @@ _SYSTEM_NAMESPACE = "kube-system"
 """Its UID stands for the cluster: it is created with the database and cannot be deleted."""
 _NODE_SECONDS = 5.0
 """How long to wait for the node before announcing the API without it, as when its runtime does not answer."""
+_UNDISTURBED_PRESSURE_SECONDS = 5.0
+"""Upstream's five minutes keep pods from being admitted and evicted in turns; if none was evicted, they only delay."""
 # Upstream's 10 % of the disk suit dedicated machines; the disk of a workstation is often fuller.
 _EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"}
 
@@ -134,5 +136,6 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         manifests=settings.manifests,
         port=0,
         eviction_hard=_EVICTION_HARD,
+        undisturbed_pressure_seconds=_UNDISTURBED_PRESSURE_SECONDS,
         with_server=True,
     )

@@ -161,7 +161,12 @@ def _admission(deps: NodeDependencies, parts: NodeParts, workers: PodWorkers) ->
         app_armor_error=deps.runtime.app_armor_error,
     )
     return PodAdmission(
-        handler=handler, workers=workers, statuses=parts.pods.statuses, recorder=deps.recorder, trail=deps.trail
+        handler=handler,
+        workers=workers,
+        statuses=parts.pods.statuses,
+        recorder=deps.recorder,
+        trail=deps.trail,
+        is_running=parts.pods.removal.could_have_running_containers,
     )
 
 
@@ -218,6 +223,7 @@ async def _eviction_manager(deps: NodeDependencies, parts: NodeParts, workers: P
         changed=parts.health.note_pressures,
         clock=deps.clock,
         thresholds=deps.thresholds,
+        undisturbed_seconds=deps.settings.undisturbed_pressure_seconds,
         image_fs=runtime.image_fs,
         node_device=(await asyncio.to_thread(read_file_system, root)).device,
     )
@@ -229,6 +235,7 @@ async def _eviction_manager(deps: NodeDependencies, parts: NodeParts, workers: P
         reclaimer=parts.containers.reclaimer,
         recorder=deps.recorder,
         node=deps.reference,
+        is_unsent=parts.pods.statuses.is_unsent,
     )
 
 

@@ -4,6 +4,7 @@ The next start reads it: a folder with the pods of another node or cluster needs
 that it does not find in its API.
 """
 
+import errno
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from pykubelet.aio.log import get_logger
 from pykubelet.aio.msgspec_types import register_type
 from pykubelet.apiserver.certs.certificates import write_private
 from pykubelet.app.node_server import NodeListener
@@ -19,6 +21,8 @@ from pykubelet.app.runtimes import RuntimeParts
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.event_correlator import SPAM_BURST
 from pykubelet.kubelet.server.server import IDLE_SECONDS
+
+log = get_logger(__name__)
 
 FILE = "node.json"
 _MOST_BYTES = 1 << 20
@@ -119,10 +123,13 @@ def node_record(
 
 
 def write_record(root: Path, record: NodeRecord) -> None:
-    """Write the record; CannotStart if that fails."""
+    """Write the record; CannotStart if that fails, unless the disk is full: a node must start there, too."""
     try:
         write_private(root / FILE, msgspec.json.encode(record))
     except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            log.warning("settings of the node not recorded", path=root / FILE, cause=error.strerror)
+            return
         raise CannotStart(f"{error.filename or root / FILE}: {error.strerror}") from error
 
 

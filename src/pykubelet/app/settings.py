@@ -89,6 +89,8 @@ class NodeSettings:
     """Whether containers without a seccomp profile get the CRI runtime's default profile."""
     eviction_hard: Mapping[str, str] = field(default_factory=lambda: DEFAULT_EVICTION_HARD)
     """Hard eviction thresholds by signal, as in `{"memory.available": "100Mi"}`."""
+    undisturbed_pressure_seconds: float | None = None
+    """How long a pressure condition lasts after it was last met if no pod was evicted; None: five minutes, as after one."""
     shutdown_grace_seconds: int = 0
     """The time pods get to stop when the node shuts down; 0: they keep running."""
     shutdown_grace_seconds_critical: int = 0

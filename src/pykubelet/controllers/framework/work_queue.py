@@ -17,7 +17,7 @@ from pykubelet.aio.histogram import Histogram
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.queues import KeyedQueue
 from pykubelet.aio.tasks import start_supervised
-from pykubelet.api.errors import Conflict
+from pykubelet.api.errors import Conflict, ServiceUnavailable
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -28,6 +28,8 @@ WORKERS = 5
 """Upstream's default for most controllers."""
 _BOUNDS = tuple(10e-9 * 10**power for power in range(10))
 RETRY = Backoff(first_seconds=0.005, limit_seconds=1000)
+UNAVAILABLE_SECONDS = 5.0
+"""The longest delay while the API server is unavailable or its disk is full: then no key is at fault."""
 BATCH_THRESHOLD = 20
 PAUSE_SECONDS_EACH = 100e-6
 """About twenty times what a sync takes per pod."""
@@ -109,7 +111,8 @@ class WorkQueue:
             write_log = log.debug if isinstance(error, Conflict) else log.warning
             write_log("sync failed", key=key, failures=self._failures[key], cause=str(error))
             self.times.retries += 1
-            self.add_after(key, self._retry.delay_seconds(self._failures[key]))
+            delay = self._retry.delay_seconds(self._failures[key])
+            self.add_after(key, min(delay, UNAVAILABLE_SECONDS) if isinstance(error, ServiceUnavailable) else delay)
         else:
             self._failures.pop(key, None)
         finally:

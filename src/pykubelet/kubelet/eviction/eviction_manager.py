@@ -1,7 +1,9 @@
 """Evicts pods one at a time under node pressure, and pods that exceed their disk limits.
 
 Under disk pressure it first removes dead containers and unused images. An evicted pod gets phase Failed, reason Evicted
-and an event. After an eviction it measures again as soon as the pod is cleaned up, which may have been enough.
+and an event. After an eviction it measures again as soon as the pod is cleaned up, which may have been enough. Under disk
+pressure it also waits until the API server has the pod's status, which a full disk may delay, and spares pods that hold
+next to nothing on the disk: their eviction would not help.
 
 Upstream: pkg/kubelet/eviction/eviction_manager.go, pkg/kubelet/eviction/helpers.go
 """
@@ -9,7 +11,7 @@ Upstream: pkg/kubelet/eviction/eviction_manager.go, pkg/kubelet/eviction/helpers
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Protocol
 
@@ -21,8 +23,15 @@ from pykubelet.api.quantity import Quantity, add, parse_quantity
 from pykubelet.api.serializer import to_document
 from pykubelet.client.recorder import WARNING, AnnotatingRecorder, reference_to
 from pykubelet.kubelet.eviction.pod_usage import DiskUsage, PodUsage, PodUsageReader, PodUsages, ephemeral_storage
-from pykubelet.kubelet.eviction.pressure_monitor import PERIOD_SECONDS, PressureMonitor
-from pykubelet.kubelet.eviction.ranking import REASON, Eviction, StarvedResource, evicted, plan_eviction
+from pykubelet.kubelet.eviction.pressure_monitor import PressureMonitor
+from pykubelet.kubelet.eviction.ranking import (
+    REASON,
+    Eviction,
+    StarvedResource,
+    evicted,
+    plan_eviction,
+    relieving,
+)
 from pykubelet.kubelet.images.image_gc_manager import ImageGcManager
 from pykubelet.kubelet.kuberuntime.container_gc import ContainerGc
 from pykubelet.kubelet.types import KillPodOptions
@@ -120,13 +129,16 @@ class EvictionManager:
         reclaimer: "DiskReclaimer | None",
         recorder: AnnotatingRecorder,
         node: ObjectReference,
+        is_unsent: Callable[[PodUid], bool] = lambda _: False,
         max_grace_seconds: int = 0,
     ) -> None:
+        """`is_unsent` tells whether the API server lacks a pod's newest status."""
         self._monitor, self._usage_reader, self._workers = monitor, usage_reader, workers
         self._reclaimer, self._recorder, self._node = reclaimer, recorder, node
-        self._max_grace_seconds = max_grace_seconds
+        self._is_unsent, self._max_grace_seconds = is_unsent, max_grace_seconds
         self._limits_due_at = -math.inf
         self._stuck: set[PodUid] = set()
+        self._is_helpless = False
         self.counts: Counter[str] = Counter()
         """The number of evicted pods by signal."""
 
@@ -139,7 +151,7 @@ class EvictionManager:
             if gone:
                 await self._until_finished(gone)
             else:
-                await asyncio.sleep(PERIOD_SECONDS)
+                await self._monitor.pause()
 
     async def act(self) -> tuple[Pod, ...]:
         """Act on the last measurement; return the evicted pods."""
@@ -175,10 +187,14 @@ class EvictionManager:
             return ()
         pods = self._candidates()
         usages = await self._usage_reader.measure(pods, with_disk=shortage.needs_disk)
-        eviction = plan_eviction(shortage, pods, usages, max_grace_seconds=self._max_grace_seconds)
+        worth = relieving(shortage, pods, usages)
+        eviction = plan_eviction(shortage, worth, usages, max_grace_seconds=self._max_grace_seconds)
         if eviction is None:
-            log.error("no pod may be evicted", resource=resource, pods=len(pods))
+            write_log = log.debug if self._is_helpless else log.error
+            write_log("no eviction would help", resource=resource, pods=len(pods), noticeable=len(worth))
+            self._is_helpless = True
             return ()
+        self._is_helpless = False
         await self._evict(eviction)
         return (eviction.pod,)
 
@@ -199,6 +215,7 @@ class EvictionManager:
         log.warning("pod evicted", pod=pod_label(pod), signal=eviction.signal, why=eviction.message)
         self._recorder.event(reference_to(pod), WARNING, REASON, eviction.message, eviction.annotations)
         self.counts[eviction.signal] += 1
+        self._monitor.note_eviction()
         kill = KillPodOptions(
             evict=True, grace_seconds=eviction.grace_seconds, change_status=partial(evicted, eviction)
         )
@@ -210,11 +227,15 @@ class EvictionManager:
 
     async def _until_finished(self, pods: tuple[Pod, ...]) -> None:
         """Wait a while for volumes and logs to be removed, which may relieve the pressure."""
+        uids = [PodUid(pod.metadata.uid) for pod in pods]
         for _ in range(int(CLEANUP_SECONDS / _POLL_SECONDS)):
             await asyncio.sleep(_POLL_SECONDS)
-            if all(self._workers.should_be_finished(PodUid(pod.metadata.uid)) for pod in pods):
+            if all(self._workers.should_be_finished(uid) and not self._is_unsent(uid) for uid in uids):
                 return
-        log.warning("evicted pods not cleaned up in time", pods=[pod_label(pod) for pod in pods])
+        log.warning("evicted pods not cleaned up or reported in time", pods=[pod_label(pod) for pod in pods])
+        # Lack of memory cannot wait for the API server; a full disk harms no running pod.
+        while any(map(self._is_unsent, uids)) and (shortage := self._monitor.shortage) and shortage.needs_disk:
+            await self._monitor.pause()
 
 
 class DiskReclaimer:

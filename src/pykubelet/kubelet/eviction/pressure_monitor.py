@@ -38,6 +38,8 @@ log = get_logger(__name__)
 TRANSITION_SECONDS = 300.0
 """How long a condition stays after it was last met, so that pods are not admitted and evicted in turns."""
 PERIOD_SECONDS = 10.0
+PRESSURE_PERIOD_SECONDS = 2.0
+"""The period while a condition holds, so that the node is soon back to normal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +113,8 @@ class SignalReader(Protocol):
 class PressureMonitor:
     """Monitors one machine; `changed` receives the conditions that hold.
 
-    Without `image_fs`, the image file system is unknown; it is separate if its device is not `node_device`, that of volumes
-    and logs.
+    A condition lasts `transition_seconds`, or `undisturbed_seconds` if that is given and no pod was evicted lately. Without
+    `image_fs`, the image file system is unknown; it is separate if its device is not `node_device`, that of volumes and logs.
     """
 
     def __init__(
@@ -123,9 +125,11 @@ class PressureMonitor:
         clock: Clock,
         thresholds: Sequence[Threshold] = DEFAULT_THRESHOLDS,
         transition_seconds: float = TRANSITION_SECONDS,
+        undisturbed_seconds: float | None = None,
         image_fs: ImageFs | None = None,
         node_device: int | None = None,
     ) -> None:
+        self._undisturbed_seconds, self._evicted_at = undisturbed_seconds, -math.inf
         self._reader, self._changed, self._clock = reader, changed, clock
         self._thresholds, self._transition_seconds = tuple(thresholds), transition_seconds
         self._image_fs, self._node_device = image_fs, node_device
@@ -148,19 +152,32 @@ class PressureMonitor:
         while True:
             await self.measure()
             ready.set()
-            await asyncio.sleep(PERIOD_SECONDS)
+            await self.pause()
 
     async def measure(self) -> None:
         """Measure once, and report changed conditions."""
         self._observed = observed = await self._measure()
-        before = self.state
-        self.state = next_pressure_state(
-            before, self._thresholds, observed, self._clock.monotonic(), self._transition_seconds
-        )
+        before, now, seconds = self.state, self._clock.monotonic(), self._transition_seconds
+        if self._undisturbed_seconds is not None and now - self._evicted_at > seconds:
+            seconds = self._undisturbed_seconds
+        self.state = next_pressure_state(before, self._thresholds, observed, now, seconds)
         if self.state.conditions != before.conditions:
             short = {one.signal: observed[one.signal].available for one in self.state.met_since}
             log.warning("node pressure conditions changed", conditions=list(self.state.conditions), short=short)
             self._changed(self.state.conditions)
+
+    def note_eviction(self) -> None:
+        """Record that a pod was evicted now."""
+        self._evicted_at = self._clock.monotonic()
+
+    async def pause(self) -> None:
+        """Wait until it is time to act again; measure meanwhile while a condition holds."""
+        if not self.state.conditions:
+            await asyncio.sleep(PERIOD_SECONDS)
+            return
+        for _ in range(int(PERIOD_SECONDS / PRESSURE_PERIOD_SECONDS)):
+            await asyncio.sleep(PRESSURE_PERIOD_SECONDS)
+            await self.measure()
 
     async def is_relieved(self) -> bool:
         """Measure again: whether enough of everything is available, minimum reclaims included."""

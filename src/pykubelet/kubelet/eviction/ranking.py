@@ -37,6 +37,10 @@ _RankOf: TypeAlias = Callable[[Pod, PodUsage | None], _Rank]
 
 REASON = "Evicted"
 DISRUPTION_TARGET = "DisruptionTarget"
+_NOTICEABLE_SHARE = 1000
+"""Even 110 pods, the default maximum, with less each than this part of what is missing do not hold much of it together."""
+_NOTICEABLE_BYTES, _NOTICEABLE_INODES = 64 * 1024, 64
+"""An idle pod has some folders and small files, which are not worth an eviction."""
 AT_ONCE_SECONDS = 1
 """The grace period of a pod if there is no time."""
 
@@ -134,6 +138,28 @@ class StarvedResource:
 
     def _in_order(self) -> list[Threshold]:
         return sorted(self.starved, key=lambda one: one.signal != MEMORY_AVAILABLE)
+
+
+def relieving(shortage: StarvedResource, pods: Iterable[Pod], usages: PodUsages) -> tuple[Pod, ...]:
+    """The pods whose eviction would help; under disk pressure those that hold a noticeable part of what is missing.
+
+    Upstream evicts pod after pod when another program fills the disk, even pods that have nothing on it.
+    """
+    first = shortage.first
+    if not shortage.needs_disk or first.signal not in shortage.observed:
+        return tuple(pods)
+    missing = first.missing(shortage.observed[first.signal]) // _NOTICEABLE_SHARE
+    return tuple(pod for pod in pods if _holds(pod, usages.get(PodUid(pod.metadata.uid)), shortage, missing))
+
+
+def _holds(pod: Pod, use: PodUsage | None, shortage: StarvedResource, least: int) -> bool:
+    if use is None:
+        return True
+    signal = shortage.first.signal
+    held = disk_use(pod, use, signal, has_image_fs=shortage.has_image_fs)
+    if RESOURCES[signal] == INODES:
+        return held.inodes >= max(least, _NOTICEABLE_INODES)
+    return held.bytes >= max(least, _NOTICEABLE_BYTES)
 
 
 def plan_eviction(

@@ -89,10 +89,11 @@ class Threshold:
 
     def is_met(self, observed: Observation, *, with_reclaim: bool = False) -> bool:
         """Whether too little is available; `with_reclaim`, whether evictions must continue."""
-        needed = self.needed(observed)
-        if with_reclaim:
-            needed = add(needed, self.min_reclaim.of(observed.capacity))
-        return observed.available < needed.value()
+        return self.missing(observed) > 0 if with_reclaim else observed.available < self.needed(observed).value()
+
+    def missing(self, observed: Observation) -> int:
+        """How much has to be reclaimed until evictions stop; not positive if they may."""
+        return add(self.needed(observed), self.min_reclaim.of(observed.capacity)).value() - observed.available
 
 
 def parse_thresholds(

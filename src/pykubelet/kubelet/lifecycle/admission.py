@@ -1,7 +1,9 @@
 """Admits new pods: starts their workers, rejects them, or preempts other pods first.
 
 A rejected pod gets phase Failed, a reason and an event. A critical pod that preempts others waits until they stopped;
-the other pods do not wait for it.
+the other pods do not wait for it. A pod that node pressure keeps out waits until the API server shows the pressure:
+before that the scheduler would send each replacement here too, and all of them would fail. A restart under pressure ends
+no pod.
 
 Upstream: pkg/kubelet/kubelet.go, pkg/kubelet/allocation/allocation_manager.go, pkg/kubelet/preemption/preemption.go
 """
@@ -20,6 +22,7 @@ from pykubelet.api.generated.core import Node, Pod, PodCondition, PodStatus
 from pykubelet.api.pods import PodUid, is_terminal, pod_label, qos_class_of
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.kubelet.lifecycle.predicate import (
+    EVICTED,
     AdmissionNodeInfo,
     AllocatedResources,
     PodAdmitResult,
@@ -34,6 +37,8 @@ log = get_logger(__name__)
 
 COMPONENT = "admission"
 PREEMPTING = "Preempting"
+PRESSURE_POLL_SECONDS = 0.5
+"""How often a pod that waits for the API server to show a pressure is decided again."""
 _PREEMPTING_MESSAGE = "Preempted in order to admit critical pod"
 
 
@@ -53,13 +58,19 @@ class PodAdmitHandler:
         self._sysctls, self._app_armor_error = sysctls, app_armor_error
         self.allocated = AllocatedResources()
 
-    def admit(self, pod: Pod) -> PodAdmitResult:
-        """Decide on a pod that has no resources allocated yet."""
+    def is_pressure_shown(self) -> bool:
+        """Whether the API server shows all pressure conditions that hold."""
+        node = self._node()
+        shown = {one.type for one in node.status.conditions if one.status == "True"} if node is not None else set()
+        return shown.issuperset(self._health.pressure_conditions())
+
+    def admit(self, pod: Pod, *, is_running: bool = False) -> PodAdmitResult:
+        """Decide on a pod that has no resources allocated yet; pressure keeps out only new pods."""
         info = AdmissionNodeInfo(
             node=self._node(),
             allocated=self.allocated,
             sysctls=self._sysctls,
-            pressures=self._health.pressure_conditions(),
+            pressures=() if is_running else self._health.pressure_conditions(),
             app_armor_error=self._app_armor_error,
             shutdown=self._health.shutdown_message(),
         )
@@ -93,15 +104,17 @@ class PodAdmission:
         statuses: StatusManager,
         recorder: EventRecorder,
         trail: Trail,
+        is_running: Callable[[PodUid], bool] = lambda _: False,
     ) -> None:
-        self._handler, self._workers = handler, workers
+        """`is_running` tells whether a new pod has containers already: this kubelet was restarted."""
+        self._handler, self._workers, self._is_running = handler, workers, is_running
         self._statuses, self._recorder, self._trail = statuses, recorder, trail
         self.rejections: Counter[str] = Counter()
         """How many pods were rejected, by reason."""
         self.preemptions = 0
         """How many pods were preempted."""
         self._tasks: asyncio.TaskGroup | None = None
-        # Admitted pods that wait for their victims to stop: the newest pod, and the victims.
+        # Pods that wait for their victims to stop, or without victims for the pressure to show: the newest pod, and the victims.
         self._held: dict[PodUid, tuple[Pod, tuple[Pod, ...]]] = {}
 
     async def run(self, ready: asyncio.Event) -> None:
@@ -110,7 +123,7 @@ class PodAdmission:
             self._tasks = tasks
             try:
                 for uid in self._held:
-                    self._start_preemption(uid)
+                    self._start_waiting(uid)
                 ready.set()
                 await asyncio.Event().wait()
             finally:
@@ -128,9 +141,15 @@ class PodAdmission:
             if self._workers.could_have_running_containers(uid):
                 self._handler.allocated.put(pod)
             return
-        result = PodAdmitResult() if self.is_on_node(uid) else self._handler.admit(pod)
+        is_known = self.is_on_node(uid)
+        result = PodAdmitResult() if is_known else self._handler.admit(pod, is_running=self._is_running(uid))
         if not result.admitted:
-            self._reject(pod, result)
+            if result.reason == EVICTED and not self._handler.is_pressure_shown():
+                self._held[uid] = (pod, ())
+                self._trail.waits(uid, WaitStage.ADMISSION, "the API server to show the node's pressure")
+                self._start_waiting(uid)
+            else:
+                self._reject(pod, result)
             return
         if not result.victims:
             self._trail.note(uid, COMPONENT, "admitted")
@@ -141,7 +160,7 @@ class PodAdmission:
         names = ", ".join(pod_label(victim) for victim in result.victims)
         self._trail.note(uid, COMPONENT, "admitted once others are gone", victims=names)
         self._trail.waits(uid, WaitStage.ADMISSION, f"end of {names}")
-        self._start_preemption(uid)
+        self._start_waiting(uid)
 
     def start(self, pod: Pod) -> None:
         """Start the pod's worker without an admission decision."""
@@ -149,7 +168,7 @@ class PodAdmission:
         self._workers.update(UpdatePodOptions(SyncPodType.CREATE, pod))
 
     def is_held(self, uid: PodUid) -> bool:
-        """Whether a pod waits for preemption and has no worker yet."""
+        """Whether a pod waits for its admission and has no worker yet."""
         return uid in self._held
 
     def is_on_node(self, uid: PodUid) -> bool:
@@ -183,9 +202,28 @@ class PodAdmission:
         )
         self._statuses.set_pod_status(pod, status)
 
-    def _start_preemption(self, uid: PodUid) -> None:
-        if self._tasks is not None:
+    def _start_waiting(self, uid: PodUid) -> None:
+        if self._tasks is None:
+            return
+        if self._held[uid][1]:
             start_supervised(self._tasks, f"preemption for pod {uid}", lambda: self._preempt(uid))
+        else:
+            start_supervised(self._tasks, f"admission of pod {uid}", lambda: self._decide_later(uid))
+
+    async def _decide_later(self, uid: PodUid) -> None:
+        """Decide on a pod again once the API server shows the node's pressure, or there is none any more."""
+        while uid in self._held:
+            await asyncio.sleep(PRESSURE_POLL_SECONDS)
+            pod, _ = self._held.get(uid, (None, ()))
+            if pod is None or not (self._handler.is_pressure_shown() or pod.metadata.deletion_timestamp):
+                continue
+            del self._held[uid]
+            self._trail.waits(uid, WaitStage.ADMISSION, "")
+            if pod.metadata.deletion_timestamp:
+                self._workers.update(UpdatePodOptions(SyncPodType.CREATE, pod))
+            else:
+                self.add(pod)
+            return
 
     async def _preempt(self, uid: PodUid) -> None:
         _, victims = self._held.get(uid, (None, ()))

@@ -42,6 +42,8 @@ from pykubelet.api.pods import (
 from pykubelet.api.scheduling import is_tolerated, matches_node
 
 IPC, NET = "IPC", "Net"
+EVICTED = "Evicted"
+"""The reason of a rejection under node pressure."""
 
 # The first kernel version in which each sysctl is namespaced.
 _SAFE = {
@@ -317,7 +319,7 @@ def _pressure(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:
     is_spared = qos_class_of(pod) != BEST_EFFORT or is_tolerated(_MEMORY_PRESSURE_TAINT, pod.spec.tolerations)
     if view.pressures == (MEMORY_PRESSURE,) and is_spared:
         return ADMITTED
-    return PodAdmitResult("Evicted", f"The node had condition: [{' '.join(view.pressures)}]. ")
+    return PodAdmitResult(EVICTED, f"The node had condition: [{' '.join(view.pressures)}]. ")
 
 
 def _sysctls(pod: Pod, view: AdmissionNodeInfo) -> PodAdmitResult:

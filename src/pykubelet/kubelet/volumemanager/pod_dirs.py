@@ -32,7 +32,7 @@ from pykubelet.kubelet.volumemanager.filesystem import Mounter, NoRightToMount
 _MODE = 0o777
 _PARENT_MODE = 0o750
 
-_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK_BYTES = 4096
 VOLUMES = "volumes"
 SUB_PATHS = "volume-subpaths"
@@ -132,7 +132,9 @@ def _blocks_backwards(handle: int) -> Iterator[bytes]:
 
 def _write(path: str, data: bytes, mode: int) -> None:
     with filesystem.opened(path, _WRITE) as handle:
+        # Not truncated before: on a full disk a file keeps its content.
         filesystem.write_all(handle, data)
+        os.ftruncate(handle, len(data))
         # Independent of the umask.
         os.fchmod(handle, mode)
 

@@ -5,11 +5,13 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pykubelet.aio.tasks import start_supervised
+from pykubelet.api.errors import ApiError, NotFound, ServiceUnavailable
 from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetSpec, ReplicaSetStatus
 from pykubelet.api.generated.core import Pod, PodStatus, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
@@ -30,6 +32,21 @@ async def test_change_among_few_is_not_put_off() -> None:
     queue.add_batched("b", BATCH_THRESHOLD)
     assert len(queue) == 1
     assert "b" in queue
+
+
+@pytest.mark.parametrize(("error", "most_seconds"), [(ServiceUnavailable("full"), 5.0), (NotFound("gone"), 1000.0)])
+async def test_retries_stay_frequent_while_the_server_takes_no_writes(error: ApiError, most_seconds: float) -> None:
+    """A full disk lasts minutes, and everything must be back to normal soon after it."""
+    queue, tried, loop = WorkQueue(), list[float](), asyncio.get_running_loop()
+
+    async def sync(_: str) -> None:
+        tried.append(loop.time())
+        raise error
+
+    queue.add("a")
+    for _ in range(25):
+        await queue.process_next(sync)
+    assert tried[-1] - tried[-2] == pytest.approx(most_seconds)
 
 
 @settings(max_examples=30)

@@ -205,6 +205,28 @@ async def test_monitor_reports_changes_only_and_measures_every_ten_seconds() -> 
         task.cancel()
 
 
+async def test_undisturbed_pressure_ends_soon_and_one_with_an_eviction_after_the_transition_period() -> None:
+    """While a condition holds, it is measured every two seconds."""
+    machine, told = Scripted(), list[tuple[str, ...]]()
+    watch = PressureMonitor(reader=machine, changed=told.append, clock=VirtualClock(), undisturbed_seconds=5)
+    machine.observed = {"nodefs.available": Observation(1, 100)}
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(watch.run(asyncio.Event()))
+        await asyncio.sleep(1)
+        machine.observed = PLENTY
+        await asyncio.sleep(9)
+        assert told == [("DiskPressure",), ()]
+        machine.observed = {"nodefs.available": Observation(1, 100)}
+        await asyncio.sleep(11)
+        watch.note_eviction()
+        machine.observed = PLENTY
+        await asyncio.sleep(290)
+        assert told == [("DiskPressure",), (), ("DiskPressure",)]
+        await asyncio.sleep(20)
+        assert told[-1] == ()
+        task.cancel()
+
+
 class ImageDisk:
     """The image file system, set by the test. Implements ImageFs."""
 

@@ -135,3 +135,47 @@ async def test_pod_that_cannot_be_handled_does_not_stop_the_others(lab: LoopLab)
         await lab.quiet()
         assert synced(lab) == ["small"]
         assert lab.trail.entries(PodUid("broken"))[-1].what == "not handled"
+
+
+async def test_pod_is_rejected_for_pressure_only_once_the_api_shows_that(lab: LoopLab) -> None:
+    """Before, the scheduler would send its replacement here too, and the next one; a pod that waits can be deleted."""
+    lab.outside.pressures = ("DiskPressure",)
+    async with lab.running():
+        lab.send(PodOperation.ADD, SMALL, LARGE)
+        await asyncio.sleep(30)
+        assert (lab.phase(SMALL), lab.events.told, synced(lab)) == ("", [], [])
+        assert [one.what for one in lab.trail.waiting(PodUid("small"))] == [
+            "the API server to show the node's pressure"
+        ]
+        gone = replace(LARGE, metadata=replace(LARGE.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+        lab.send(PodOperation.DELETE, gone)
+        await asyncio.sleep(1)
+        assert [kind for kind, uid, _ in lab.syncs.calls if uid == "large"] == ["terminating", "terminated"]
+        lab.outside.show_pressures()
+        await asyncio.sleep(1)
+        assert (lab.phase(SMALL), lab.phase(LARGE)) == ("Failed", "")
+        assert lab.events.told == ["Warning Evicted The node had condition: [DiskPressure]. "]
+        assert lab.trail.waiting(PodUid("small")) == ()
+
+
+async def test_pod_starts_when_the_pressure_ends_before_the_api_shows_it(lab: LoopLab) -> None:
+    """It waits with the others that came meanwhile."""
+    lab.outside.pressures = ("DiskPressure",)
+    async with lab.running():
+        lab.send(PodOperation.ADD, SMALL)
+        await asyncio.sleep(5)
+        assert lab.admission.is_held(PodUid("small"))
+        lab.outside.pressures = ()
+        await asyncio.sleep(1)
+        assert synced(lab) == ["small"]
+
+
+async def test_restart_under_pressure_ends_no_running_pod(lab: LoopLab) -> None:
+    """A new kubelet admits what runs already, and keeps out only what does not."""
+    lab.outside.pressures = ("DiskPressure",)
+    lab.outside.show_pressures()
+    lab.outside.running.add(PodUid("small"))
+    async with lab.running():
+        lab.send(PodOperation.ADD, SMALL, LARGE)
+        await asyncio.sleep(1)
+        assert (synced(lab), lab.admission.rejections) == (["small"], {"Evicted": 1})
