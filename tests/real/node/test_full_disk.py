@@ -113,8 +113,8 @@ def test_full_disk_harms_no_pod_and_is_soon_forgotten(cluster: Cluster) -> None:
     for name in ("first", "second", "third"):
         kubectl("apply", "-f", "-", text=bare(name))
     until(lambda: len(cluster.running()) == 5 and all(map(is_ready, cluster.pods().values())))
-    # The reserve is made two seconds after the start.
-    PAUSE.wait(2)
+    # The reserve is made half a second after the start.
+    PAUSE.wait(1)
     pids = cluster.running()
     disk.fill()
     until(lambda: cluster.node() == ("True", True))

@@ -34,7 +34,7 @@ from pykubelet.apiserver.storage.sqlite import StoreFile
 from pykubelet.apiserver.storage.watch_cache import Moment, PastChange, StoreMemory, StoreWatch, Watches, restore
 
 HOUSEKEEPING_SECONDS = 10.0
-FIRST_HOUSEKEEPING_SECONDS = 2.0
+FIRST_HOUSEKEEPING_SECONDS = 0.5
 """Not at once, so that a program starts faster."""
 FULL_HOUSEKEEPING_SECONDS = 1.0
 """How often a store on a full disk tries whether there is space again."""
