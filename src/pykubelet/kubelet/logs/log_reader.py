@@ -10,7 +10,7 @@ import asyncio
 import gzip
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -19,7 +19,7 @@ from asyncinotify import Inotify, Mask
 
 from pykubelet.aio.log import get_logger
 from pykubelet.kubelet.logs.container_log_manager import COMPRESSED, open_log, rotated_names
-from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, last_lines, split_lines
+from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
 
 log = get_logger(__name__)
 
@@ -27,8 +27,10 @@ Write = Callable[[bytes], Awaitable[object]]
 Ended = Callable[[], Awaitable[object]]
 
 BLOCK_BYTES = 256 * 1024
-# Many times the size at which logs are rotated; bounds the memory that a forged file can use.
+# Many times the size at which logs are rotated; bounds the time that a forged file can take.
 _MAX_UNPACKED_BYTES = 256 * 1024 * 1024
+# Runtimes split lines at 16 KiB. A longer one is passed on in pieces, of which the filter drops all but the first.
+_MAX_LINE_BYTES = 1024 * 1024
 _CHANGES = Mask.MODIFY | Mask.CREATE | Mask.MOVED_TO | Mask.CLOSE_WRITE
 # The poll interval if the kernel has no inotify watch left.
 _UNWATCHED_SECONDS = 1.0
@@ -60,6 +62,8 @@ class LogFiles:
                 whole, newline, self._rest = (self._rest + block).rpartition(b"\n")
                 if newline:
                     return list(split_lines(whole + newline))
+                if len(self._rest) > _MAX_LINE_BYTES:
+                    return [self.take_rest()]
             elif len(self._files) == 1:
                 return []
             else:
@@ -72,18 +76,18 @@ class LogFiles:
         rest, self._rest = self._rest, b""
         return rest
 
-    def skip_to_tail(self, count: int) -> list[bytes]:
-        """The last lines of the log; `next_lines` continues after them."""
+    def skip_to_tail(self, count: int) -> None:
+        """Continues with the last `count` lines of the log. Only counts lines, so that memory does not depend on it."""
         *older, current = self._files
-        end = current.seek(0, os.SEEK_END)
-        lines = last_lines(_blocks_backwards(current, end, older), count)
-        for file in older:
-            file.close()
-        self._files = deque((current,))
-        current.seek(end)
-        if lines and not lines[-1].endswith(b"\n"):
-            self._rest = lines.pop()
-        return lines
+        count = _skip_to_tail(current, count)
+        for file in reversed(older):
+            if not count:
+                file.close()
+                self._files.popleft()
+            elif isinstance(file, gzip.GzipFile):
+                count = _skip_packed_to_tail(file, count)
+            else:
+                count = _skip_to_tail(file, count)
 
     def follow_rotation(self) -> None:
         """If the log was rotated, continue with the new file after the end of this one."""
@@ -104,20 +108,51 @@ class _Unpacked(gzip.GzipFile):
         self._packed.close()
 
 
-def _blocks_backwards(current: BinaryIO, end: int, older: Sequence[BinaryIO]) -> Iterator[bytes]:
-    """The blocks of all files from the last to the first; of the newest file, only up to `end`."""
-    yield from _plain_backwards(current, end)
-    for file in reversed(older):
-        if isinstance(file, gzip.GzipFile):
-            yield file.read(_MAX_UNPACKED_BYTES)
-        else:
-            yield from _plain_backwards(file, file.seek(0, os.SEEK_END))
-
-
-def _plain_backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
-    for start in range((end - 1) // BLOCK_BYTES * BLOCK_BYTES, -1, -BLOCK_BYTES):
+def _skip_to_tail(file: BinaryIO, count: int) -> int:
+    """Moves to the start of the file's last `count` lines; returns how many lines it lacks."""
+    end = file.seek(0, os.SEEK_END)
+    for start in range((end - 1) // BLOCK_BYTES * BLOCK_BYTES, -1, -BLOCK_BYTES) if count > 0 else ():
         file.seek(start)
-        yield file.read(min(BLOCK_BYTES, end - start))
+        block = file.read(min(BLOCK_BYTES, end - start))
+        # The newline of the last line starts no other line.
+        at = len(block) - (start + len(block) == end and block.endswith(b"\n"))
+        newlines = block.count(b"\n", 0, at)
+        if newlines >= count:
+            for _ in range(count):
+                at = block.rfind(b"\n", 0, at)
+            file.seek(start + at + 1)
+            return 0
+        count -= newlines
+    if end and count > 0:
+        file.seek(0)
+        count -= 1
+    return max(count, 0)
+
+
+def _skip_packed_to_tail(file: gzip.GzipFile, count: int) -> int:
+    """The same for a compressed file, which can only be read forward: first to count its lines."""
+    lines, skipped = sum(newlines for newlines, _ in _packed_blocks(file)), 0
+    file.seek(0)
+    start = 0
+    for newlines, block in _packed_blocks(file) if lines > count else ():
+        if skipped + newlines < lines - count:
+            skipped, start = skipped + newlines, start + len(block)
+            continue
+        at = -1
+        for _ in range(lines - count - skipped):
+            at = block.find(b"\n", at + 1)
+        start += at + 1
+        break
+    file.seek(start)
+    return max(count - lines, 0)
+
+
+def _packed_blocks(file: gzip.GzipFile) -> Iterator[tuple[int, bytes]]:
+    """The blocks of a compressed file, each with its number of newlines."""
+    unpacked = 0
+    while unpacked < _MAX_UNPACKED_BYTES and (block := file.read(BLOCK_BYTES)):
+        yield block.count(b"\n"), block
+        unpacked += len(block)
 
 
 def _older_files(path: Path, current: BinaryIO) -> Iterator[BinaryIO]:
@@ -138,12 +173,11 @@ async def copy_log(path: Path, query: LogQuery, write: Write, *, ended: Ended | 
     try:
         copy = _Copy(files, LogFilter(query), write)
         if query.tail_lines is not None:
-            await copy.send(await asyncio.to_thread(files.skip_to_tail, query.tail_lines))
+            await asyncio.to_thread(files.skip_to_tail, query.tail_lines)
         if query.follow:
             await _follow(path, copy, ended)
         else:
-            if query.tail_lines is None:
-                await copy.send_all()
+            await copy.send_all()
             await copy.send([files.take_rest()])
     finally:
         await asyncio.to_thread(files.close)

@@ -34,6 +34,8 @@ _PARENT_MODE = 0o750
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK_BYTES = 4096
+# The last lines of a log are read from so many bytes at most: 80 lines of 16 KiB, the longest that runtimes write.
+_MAX_TAIL_BYTES = 2 * 1024 * 1024
 VOLUMES = "volumes"
 SUB_PATHS = "volume-subpaths"
 
@@ -123,7 +125,8 @@ def read_last_lines(path: str, count: int) -> list[bytes]:
 
 def _blocks_backwards(handle: int) -> Iterator[bytes]:
     end = os.fstat(handle).st_size
-    while end > 0:
+    limit = end - _MAX_TAIL_BYTES
+    while end > max(limit, 0):
         start = max(0, end - _BLOCK_BYTES)
         os.lseek(handle, start, os.SEEK_SET)
         yield filesystem.read_at_most(handle, end - start)

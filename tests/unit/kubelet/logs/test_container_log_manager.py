@@ -2,14 +2,17 @@
 
 import asyncio
 import gzip
+import tracemalloc
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.logs import log_reader
 from pykubelet.kubelet.logs.container_log_manager import (
     ContainerLogManager,
     LogRotatePolicy,
@@ -18,7 +21,8 @@ from pykubelet.kubelet.logs.container_log_manager import (
     rotation_plan,
 )
 from pykubelet.kubelet.logs.log_directory import LogDirectory, PodNames, pod_names
-from pykubelet.kubelet.logs.log_reader import LogFiles
+from pykubelet.kubelet.logs.log_lines import LogQuery
+from pykubelet.kubelet.logs.log_reader import LogFiles, copy_log
 from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.runtimes.sim.runtime import SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
@@ -141,6 +145,13 @@ async def test_log_is_put_back_when_the_runtime_does_not_follow(tmp_path: Path) 
     assert log.read_text() == "x" * 20
 
 
+def all_lines(files: LogFiles) -> list[bytes]:
+    lines: list[bytes] = []
+    while some := files.next_lines():
+        lines += some
+    return lines
+
+
 def test_log_files_are_one_stream_oldest_first(tmp_path: Path) -> None:
     """Compressed, rotated and current files read like one file."""
     log = tmp_path / "0.log"
@@ -148,10 +159,7 @@ def test_log_files_are_one_stream_oldest_first(tmp_path: Path) -> None:
     (tmp_path / "0.log.2").write_bytes(b"c\nd")
     log.write_bytes(b"e\nf\ng")
     files = LogFiles(log)
-    lines = []
-    while some := files.next_lines():
-        lines += some
-    assert lines == [b"a\n", b"b\n", b"c\n", b"d", b"e\n", b"f\n"]
+    assert all_lines(files) == [b"a\n", b"b\n", b"c\n", b"d", b"e\n", b"f\n"]
     with log.open("ab") as file:
         file.write(b"h\n")
     assert files.next_lines() == [b"gh\n"]
@@ -163,7 +171,8 @@ def test_tail_leaves_a_line_that_has_no_end_for_later(tmp_path: Path) -> None:
     log = tmp_path / "0.log"
     log.write_bytes(b"a\nb\nc")
     files = LogFiles(log)
-    assert files.skip_to_tail(2) == [b"b\n"]
+    files.skip_to_tail(2)
+    assert files.next_lines() == [b"b\n"]
     with log.open("ab") as file:
         file.write(b"d\n")
     assert files.next_lines() == [b"cd\n"]
@@ -178,10 +187,69 @@ def test_tail_goes_back_into_older_files(tmp_path: Path, count: int) -> None:
     (tmp_path / "0.log.2").write_bytes(b"c\n")
     log.write_bytes(b"d\ne\n")
     files = LogFiles(log)
-    assert files.skip_to_tail(count) == [b"a\n", b"b\n", b"c\n", b"d\n", b"e\n"][max(5 - count, 0) :]
+    files.skip_to_tail(count)
+    assert all_lines(files) == [b"a\n", b"b\n", b"c\n", b"d\n", b"e\n"][max(5 - count, 0) :]
     with log.open("ab") as file:
         file.write(b"f\n")
     assert files.next_lines() == [b"f\n"]
+    files.close()
+
+
+@settings(max_examples=50)
+@given(
+    packed=st.integers(0, 9),
+    older=st.integers(0, 9),
+    newest=st.integers(0, 9),
+    count=st.integers(0, 30),
+    ends=st.booleans(),
+)
+def test_tail_is_the_last_lines_of_any_files(packed: int, older: int, newest: int, count: int, *, ends: bool) -> None:
+    """For any number of lines in each file and blocks that end within lines; the last line may lack its newline."""
+    lines = [b"%d\n" % number for number in range(packed + older + newest)]
+    if not ends and newest:
+        lines[-1] = lines[-1].rstrip()
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_reader, "BLOCK_BYTES", 3)
+        log = Path(folder) / "0.log"
+        (log.parent / "0.log.1.gz").write_bytes(gzip.compress(b"".join(lines[:packed])))
+        (log.parent / "0.log.2").write_bytes(b"".join(lines[packed : packed + older]))
+        log.write_bytes(b"".join(lines[packed + older :]))
+        files = LogFiles(log)
+        files.skip_to_tail(count)
+        found = b"".join([*all_lines(files), files.take_rest()])
+        files.close()
+    assert found == b"".join(lines[len(lines) - count :] if count < len(lines) else lines)
+
+
+async def test_tail_of_a_huge_log_takes_little_memory(tmp_path: Path) -> None:
+    """A request for all lines and one byte keeps neither the log nor its lines in memory."""
+    log = tmp_path / "0.log"
+    with log.open("wb") as file:
+        for _ in range(64):
+            file.write(b"2026-01-02T03:04:05.000000006Z stdout F x\n" * 25_000)
+    sent: list[bytes] = []
+
+    async def write(chunk: bytes) -> None:
+        sent.append(chunk)
+
+    tracemalloc.start()
+    try:
+        await copy_log(log, LogQuery(tail_lines=10**9, limit_bytes=1), write)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sent == [b"x"]
+    assert peak < 16 * 1024 * 1024, "the log has 64 MB"
+
+
+def test_line_without_an_end_is_read_in_pieces(tmp_path: Path) -> None:
+    """A file without newlines is neither kept in memory nor copied again with each block."""
+    log = tmp_path / "0.log"
+    log.write_bytes(b"x" * 8 * 1024 * 1024)
+    files = LogFiles(log)
+    pieces = all_lines(files)
+    assert b"".join([*pieces, files.take_rest()]) == log.read_bytes()
+    assert max(map(len, pieces)) < 2 * 1024 * 1024
     files.close()
 
 
