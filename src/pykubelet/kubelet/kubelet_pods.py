@@ -24,7 +24,13 @@ from pykubelet.api.generated.core import (
 )
 from pykubelet.api.names import dns1123_label_errors
 from pykubelet.api.pods import AnyContainer, PodUid, is_static_pod
-from pykubelet.kubelet.expansion import expand, mapping_func_for
+from pykubelet.kubelet.expansion import (
+    MAX_EXEC_CHARACTERS,
+    ExpansionTooLongError,
+    expand,
+    expand_all,
+    mapping_func_for,
+)
 from pykubelet.kubelet.kuberuntime.container import ContainerSettings
 from pykubelet.kubelet.nodestatus.node_status import OwnNode
 from pykubelet.kubelet.objectcache.pod_objects import (
@@ -43,7 +49,6 @@ from pykubelet.kubelet.volumemanager.mounts import (
     HOSTS_PATH,
     PlannedMount,
     absolute,
-    expand_all,
     plan_mounts,
     wants_hosts_file,
 )
@@ -157,19 +162,35 @@ def _declared(
     pod: Pod, container: AnyContainer, sources: EnvironmentSources, services: Mapping[str, str]
 ) -> dict[str, str]:
     variables: dict[str, str] = {}
+    room = MAX_EXEC_CHARACTERS
     for source in container.env_from:
-        variables.update(_from_object(source, sources.lookups))
+        for name, value in _from_object(source, sources.lookups):
+            variables[name] = value
+            room = _room_after(name, value, room)
     # References see the variables defined before, not those below.
     value_of = mapping_func_for(variables, services)
     for variable in container.env:
-        value: str | None = variable.value
+        found: str | None = variable.value
         if variable.value:
-            value = expand(variable.value, value_of)
+            try:
+                found = expand(variable.value, value_of)
+            except ExpansionTooLongError as error:
+                raise ContainerConfigError(f'environment variable "{variable.name}": {error}') from error
         elif variable.value_from:
-            value = _resolved(variable.value_from, pod, container, sources)
-        if value is not None:
-            variables[variable.name] = value
+            found = _resolved(variable.value_from, pod, container, sources)
+        if found is not None:
+            variables[variable.name] = found
+            room = _room_after(variable.name, found, room)
     return variables
+
+
+def _room_after(name: str, value: str, room: int) -> int:
+    """The room left for variables; raises ContainerConfigError if there is none."""
+    room -= len(name) + len(value)
+    if room < 0:
+        detail = f"the environment has more than {MAX_EXEC_CHARACTERS} characters"
+        raise ContainerConfigError(f'environment variable "{name}": {detail}')
+    return room
 
 
 def _from_object(source: EnvFromSource, lookups: ObjectLookups) -> Iterator[tuple[str, str]]:
@@ -313,13 +334,15 @@ class RunContainerOptions:
         """
         try:
             variables = await self._environment(pod, container, ips)
+            value_of = mapping_func_for(variables)
+            command, args = expand_all(container.command, value_of), expand_all(container.args, value_of)
             planned = plan_mounts(container, self._volumes.volumes(PodUid(pod.metadata.uid)), variables)
             mounts = await in_thread(self._mounts, pod, container, tuple(ips), planned, attempt)
-        except (ContainerConfigError, OSError) as problem:
+        except (ContainerConfigError, ExpansionTooLongError, OSError) as problem:
             raise RuntimeFailure(str(problem)) from problem
         return ContainerSettings(
-            command=expand_all(container.command, variables),
-            args=expand_all(container.args, variables),
+            command=command,
+            args=args,
             environment=tuple(variables.items()),
             mounts=mounts,
         )

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykubelet.kubelet.expansion import ExpansionTooLongError, expand_all, mapping_func_for
 from pykubelet.kubelet.kubelet_pods import EnvironmentSources, make_environment, referenced_names
 from pykubelet.kubelet.objectcache.pod_objects import ObjectLookups
 from pykubelet.kubelet.volumemanager.downward_api import Addresses
 from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
+from pykubelet.kubelet.volumemanager.mounts import expand_sub_path
 from pykubelet.testing.build import config_map, secret
 from volume_pods import container, pod_with
 
@@ -96,3 +98,35 @@ def test_each_variable_depends_only_on_those_above(entries: list[tuple[str, list
         part = make_environment(POD, container(env=env[:cut]), AROUND)
         later = {entry["name"] for entry in env[cut:]}
         assert {name: text for name, text in part.items() if name not in later}.items() <= whole.items()
+
+
+def test_references_that_grow_without_end_are_an_error_that_names_the_variable() -> None:
+    """Each variable doubles the one before; the kernel could start no process with the result."""
+    doubling = [{"name": f"A{number + 1}", "value": f"$(A{number})$(A{number})"} for number in range(40)]
+    with pytest.raises(ContainerConfigError) as caught:
+        make_environment(POD, container(env=[{"name": "A0", "value": "x"}, *doubling]), AROUND)
+    assert str(caught.value) == 'environment variable "A18": references expand to more than 131072 characters'
+
+
+@pytest.mark.parametrize(
+    "long", [{"env": [{"name": f"V{n}", "value": "$(BIG)"} for n in range(100)]}, {"envFrom": "repeated"}]
+)
+def test_environment_has_a_limit_in_all(long: dict[str, Any]) -> None:
+    """A short list of references to one long value stays small, whether it is repeated by name or with prefixes."""
+    sources = EnvironmentSources(lookups=ObjectLookups(config_maps={"big": config_map("big", {"BIG": "x" * 100_000})}))
+    prefixes = [""] if "env" in long else [f"P{number}_" for number in range(100)]
+    env_from = [{"prefix": prefix, "configMapRef": {"name": "big"}} for prefix in prefixes]
+    with pytest.raises(ContainerConfigError, match=r"environment variable .*more than 6291456 characters"):
+        make_environment(POD, container(env=long.get("env", []), envFrom=env_from), sources)
+
+
+def test_command_has_a_limit() -> None:
+    """Neither one argument nor all of them together become longer than the kernel accepts."""
+    environment = {"BIG": "x" * 100_000}
+    value_of = mapping_func_for(environment)
+    with pytest.raises(ExpansionTooLongError, match="references expand to more than 131072 characters"):
+        expand_all(("sh", "$(BIG)$(BIG)"), value_of)
+    with pytest.raises(ExpansionTooLongError, match="the command expands to more than"):
+        expand_all(("$(BIG)",) * 100, value_of)
+    with pytest.raises(ExpansionTooLongError):
+        expand_sub_path("$(BIG)$(BIG)", environment)

@@ -16,7 +16,7 @@ from pykubelet.api.pods import pod_label
 from pykubelet.api.times import format_duration
 from pykubelet.client.recorder import WARNING, EventRecorder, container_reference, format_pod
 from pykubelet.httpserver.http_client import Headers, container_port, host_port, http_get_request
-from pykubelet.kubelet.expansion import expand, mapping_func_for
+from pykubelet.kubelet.expansion import expand_all, mapping_func_for
 from pykubelet.kubelet.prober.grpc_probe import probe_grpc
 from pykubelet.kubelet.prober.http_probe import HttpProbeClient, HttpProbeError, HttpProbeResponse, probe_http
 from pykubelet.kubelet.prober.results import ProbedContainer, runtime_id
@@ -116,7 +116,7 @@ class Prober:
         assert probe.exec is not None
         # Only literal values: a value from a reference counts as empty here.
         value_of = mapping_func_for({variable.name: variable.value for variable in container.env})
-        command = tuple(expand(word, value_of) for word in probe.exec.command)
+        command = expand_all(probe.exec.command, value_of)
         timeout_seconds = max(probe.timeout_seconds, 1)
         try:
             outcome = await self._commands.run(

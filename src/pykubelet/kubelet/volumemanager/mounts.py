@@ -4,26 +4,23 @@ Upstream: pkg/kubelet/kubelet_pods.go, pkg/kubelet/container/helpers.go
 """
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pykubelet.api.generated.core import Pod, VolumeMount
 from pykubelet.api.pods import AnyContainer
-from pykubelet.kubelet.expansion import expand, mapping_func_for
+from pykubelet.kubelet.expansion import expand
 from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
 
 HOSTS_PATH = "/etc/hosts"
 _PROPAGATIONS = frozenset({"None", "HostToContainer", "Bidirectional"})
 
 
-def expand_all(texts: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Expand variable references in a command or its arguments."""
-    value_of = mapping_func_for(environment)
-    return tuple(expand(text, value_of) for text in texts)
-
-
 def expand_sub_path(expression: str, environment: Mapping[str, str]) -> str:
-    """Expand variable references in a subPathExpr; raises ContainerConfigError if a variable is missing or empty."""
+    """Expand variable references in a subPathExpr; raises ContainerConfigError if a variable is missing or empty.
+
+    Raises ExpansionTooLongError as `expand` does.
+    """
     missing: set[str] = set()
 
     def value_of(name: str) -> str:

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.expansion import expand, mapping_func_for
+from pykubelet.kubelet.expansion import expand, expand_all, mapping_func_for
 from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
-from pykubelet.kubelet.volumemanager.mounts import expand_all, expand_sub_path
+from pykubelet.kubelet.volumemanager.mounts import expand_sub_path
 
 TEXTS = st.text(alphabet="$()A\u00e4 ", max_size=20)
 
 
 def test_command_is_expanded_word_by_word() -> None:
     """A value with spaces stays one argument."""
-    assert expand_all(("$(A)", "x $(B)"), {"A": "a b"}) == ("a b", "x $(B)")
+    assert expand_all(("$(A)", "x $(B)"), mapping_func_for({"A": "a b"})) == ("a b", "x $(B)")
 
 
 def test_sub_path_needs_a_value_for_every_variable() -> None:
