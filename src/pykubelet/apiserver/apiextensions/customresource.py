@@ -10,13 +10,18 @@ staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator
 from dataclasses import dataclass
 from typing import Any
 
-from pykubelet.api.errors import BadRequest
+from pykubelet.api.errors import BadRequest, TooLarge
 from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import OBJECT_META
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.apiextensions.schema import pruning
-from pykubelet.apiserver.apiextensions.schema.defaulting import with_defaults, without_stray_nulls
+from pykubelet.apiserver.apiextensions.schema.defaulting import (
+    MAX_DEFAULTS_BYTES,
+    DefaultsBudget,
+    with_defaults,
+    without_stray_nulls,
+)
 from pykubelet.apiserver.apiextensions.schema.objectmeta import (
     metadata_type_error,
     unknown_embedded_fields,
@@ -109,18 +114,28 @@ class CustomKind:
             raise BadRequest(_TOO_DEEP) from None
 
     def defaulted(self, document: Document) -> Document:
-        """Prunes and defaults an object; raises BadRequest if its metadata is malformed."""
+        """Prunes and defaults an object; raises BadRequest if its metadata is malformed, TooLarge if it grows too much."""
+        budget = DefaultsBudget()
+        filled = self._defaulted(document, budget)
+        if budget.is_exceeded:
+            raise TooLarge(
+                f"Request entity too large: the defaults of the schema add more than {MAX_DEFAULTS_BYTES} bytes"
+            )
+        return filled
+
+    def _defaulted(self, document: Document, budget: DefaultsBudget) -> Document:
         if mistake := metadata_type_error(document.get("metadata")):
             raise BadRequest(mistake)
         try:
             known = without_stray_nulls(pruning.prune(document, self.schema), self.schema)
-            filled: Document = with_defaults(with_plain_metadata(known, self.schema), self.schema)
+            filled: Document = with_defaults(with_plain_metadata(known, self.schema), self.schema, budget)
         except RecursionError:
             raise BadRequest(_TOO_DEEP) from None
         return {**filled, "metadata": normal_form(filled.get("metadata") or {}, OBJECT_META)}
 
     def from_store(self, document: Document) -> Document:
-        return self.defaulted({**document, "apiVersion": self.api_version})
+        """Converts a stored object to this version. It stays readable when its definition gets larger defaults later."""
+        return self._defaulted({**document, "apiVersion": self.api_version}, DefaultsBudget())
 
     def to_store(self, document: Document) -> Document:
         """Converts an object of this version to the storage version."""

@@ -1,7 +1,8 @@
 """kubectl's JSONPath, compiled once and evaluated on documents.
 
 A path has no braces: `.status.conditions[?(@.type=="Ready")].status`. It supports fields, quoted keys, indexes, slices,
-unions, wildcards, recursive descent (`..`) and filters. A missing key is not an error.
+unions, wildcards, recursive descent (`..`) and filters. A missing key is not an error. Each object or list is found once
+per step, so that the time grows with the document, not with its power; upstream repeats them.
 
 Upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go, staging/src/k8s.io/client-go/util/jsonpath/jsonpath.go
 """
@@ -15,6 +16,8 @@ from typing import Any
 Values = list[Any]
 _Step = Callable[[Values], Values]
 
+# No path of a printer column is nearly as long; each step may visit the whole document.
+_MAX_STEPS = 100
 _FIELD = re.compile(r"(?:\\.|[^\\\s.,\[\]$@{}])*")
 _BRACKET = re.compile(r"\[([^\]\n]*)\]")
 _QUOTED_KEY = re.compile(r"'([^']*)'")
@@ -42,13 +45,30 @@ class JsonPathError(ValueError):
 def json_path(text: str) -> _Step:
     """Compiles a path into a function from documents to values; JsonPathError if it is invalid."""
     steps = _parse(text)
+    if len(steps) > _MAX_STEPS:
+        raise JsonPathError(f"a path has at most {_MAX_STEPS} steps")
 
     def follow(values: Values) -> Values:
         for step in steps:
             values = step(values)
+            if len(values) > 1:
+                values = _distinct(values)
         return values
 
     return follow
+
+
+def _distinct(values: Values) -> Values:
+    """The values without objects and lists that appeared before: several `..` find them again and again."""
+    seen: set[int] = set()
+    found: Values = []
+    for value in values:
+        if isinstance(value, dict | list):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+        found.append(value)
+    return found
 
 
 def find(path: str, document: Any) -> Values:
@@ -131,9 +151,14 @@ def _parts(value: Any) -> Iterable[Any]:
 def _descend(values: Values) -> Values:
     """Every object and list within the values, outer ones first."""
     found: Values = []
-    for value in values:
-        if value and isinstance(value, dict | list):
-            found += [value, *_descend(list(_parts(value)))]
+    seen: set[int] = set()
+    left = values[::-1]
+    while left:
+        value = left.pop()
+        if value and isinstance(value, dict | list) and id(value) not in seen:
+            seen.add(id(value))
+            found.append(value)
+            left += reversed([*_parts(value)])
     return found
 
 
@@ -150,14 +175,21 @@ def _bracket(text: str) -> tuple[_Step, ...]:
     if match is None:
         raise JsonPathError(f"invalid array index {text}")
     start, end, step = match.groups()
-    first = int(start) if start not in {"", "-"} else None
+    first = _number(start) if start not in {"", "-"} else None
     if end is None and step is None:
         return (_index(first or 0),)
     return (_slice(first, _bound(end), _bound(step)),)
 
 
 def _bound(text: str | None) -> int | None:
-    return int(text[1:]) if text and text not in {":", ":-"} else None
+    return _number(text[1:]) if text and text not in {":", ":-"} else None
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise JsonPathError(f"cannot parse number {text}") from None
 
 
 def _index(index: int) -> _Step:

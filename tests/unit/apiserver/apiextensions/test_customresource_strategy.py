@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.errors import BadRequest, Forbidden
+from pykubelet.api.errors import BadRequest, Forbidden, TooLarge
+from pykubelet.api.serializer import encode
 from pykubelet.apiserver.apiextensions.controller import served_rows
 from pykubelet.apiserver.apiextensions.status import CrdCondition, with_accepted_names, with_condition
 from pykubelet.kinds.kind import Kind, ScalePaths
@@ -239,3 +240,28 @@ def test_defaulting_twice_changes_nothing(spec: dict[str, Any]) -> None:
     once = served.strategy.default(widget(**spec))
     assert served.strategy.default(once) == once
     assert served.strategy.unknown(once) == []
+
+
+def _with_default(size: int) -> Kind:
+    """A kind whose items each have a default of so many bytes."""
+    item = {"type": "object", "properties": {"text": {"type": "string", "default": "x" * size}}}
+    return _one(schema={"openAPIV3Schema": schema(items={"type": "array", "items": item})})
+
+
+def test_defaults_add_a_limited_size_to_an_object() -> None:
+    """A short object with many items must not become one of gigabytes."""
+    many = widget(items=[{}] * 20_000)
+    assert len(encode(_with_default(100).strategy.default(many))) > 2_000_000
+    with pytest.raises(TooLarge, match="the defaults of the schema add more than 3145728 bytes"):
+        _with_default(500_000).strategy.default(many)
+
+
+def test_stored_object_stays_readable_when_defaults_become_too_large() -> None:
+    """Those that do not fit are left out, so that the object can be shown, changed and deleted."""
+    item = {"type": "object", "properties": {"text": {"type": "string", "default": "x" * 500_000}}}
+    grown = {"openAPIV3Schema": schema(items={"type": "array", "items": item})}
+    _, later = _served(version(), version("v2", storage=False, schema=grown))
+    assert later.stored is not None
+    shown = later.stored.to_served(widget(items=[{}] * 20_000))
+    assert len(shown["spec"]["items"]) == 20_000
+    assert sum("text" in item for item in shown["spec"]["items"]) == 6

@@ -1,6 +1,7 @@
 """kubectl's dialect of JSONPath: values, errors and invalid paths."""
 
 import contextlib
+import time
 from typing import Any
 
 import pytest
@@ -95,3 +96,28 @@ def test_any_text_is_a_path_or_an_error(path: str, document: Any) -> None:
     """No other error is raised."""
     with contextlib.suppress(JsonPathError):
         assert isinstance(find(path, document), list)
+
+
+@pytest.mark.parametrize("path", ["..*..*..*", "..*..*..*.nope", "..*" * 40])
+def test_time_grows_with_the_document_not_with_its_power(path: str) -> None:
+    """Repeated descents visit each object once per step, however deep it is."""
+    deep: Any = 1
+    for _ in range(400):
+        deep = [{"a": deep}]
+    started = time.process_time()
+    found = find(path, {"spec": deep})
+    assert time.process_time() - started < 2, "0.1 s; it was minutes"
+    assert len(found) <= 1600
+
+
+def test_path_has_a_limited_number_of_steps() -> None:
+    """Each step may visit the whole document."""
+    with pytest.raises(JsonPathError, match="at most 100 steps"):
+        json_path("..*" * 1000)
+
+
+@pytest.mark.parametrize("path", [".a[%s]", ".a[%s:]", ".a[:%s]", ".a[::%s]", "[?(@.a==%s)]"])
+def test_number_of_thousands_of_digits_is_an_error_of_the_path(path: str) -> None:
+    """Python refuses to convert so many digits."""
+    with pytest.raises(JsonPathError):
+        json_path(path % ("9" * 5000))

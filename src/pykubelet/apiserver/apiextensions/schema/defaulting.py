@@ -18,6 +18,9 @@ from pykubelet.apiserver.apiextensions.schema.pruning import prune_value
 from pykubelet.apiserver.apiextensions.schema.structural import Structural
 from pykubelet.apiserver.apiextensions.schema.validation import value_errors
 
+MAX_DEFAULTS_BYTES = 3 * 1024 * 1024
+"""Defaults add no more to an object than a request may have itself."""
+
 
 def default_errors(schema: Structural, path: str) -> list[FieldError]:
     """Validates the defaults of a schema at any depth."""
@@ -72,13 +75,32 @@ def without_stray_nulls(value: Any, schema: Structural | None) -> Any:
     return kept if is_changed else value
 
 
-def with_defaults(value: Any, schema: Structural | None) -> Any:
-    """Fills in the defaults of fields that are absent, at any depth."""
+class DefaultsBudget:
+    """How many bytes of JSON the defaults may still add to an object: a short one must not become a huge one."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_DEFAULTS_BYTES
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether defaults were left out because they did not fit."""
+        return self.left < 0
+
+    def take(self, schema: Structural) -> bool:
+        """Whether the default of a schema still fits."""
+        self.left -= schema.default_bytes
+        return self.left >= 0
+
+
+def with_defaults(value: Any, schema: Structural | None, budget: DefaultsBudget) -> Any:
+    """Fills in the defaults of fields that are absent, at any depth, as long as the budget lasts."""
     if schema is None or not schema.has_defaults:
         return value
     if isinstance(value, list):
         items = schema.items
-        changed = [with_defaults(_or_default(each, items), items) for each in value]
+        changed = [with_defaults(_or_default(each, items, budget), items, budget) for each in value]
         return changed if any(new is not old for new, old in zip(changed, value, strict=True)) else value
     if not isinstance(value, dict):
         return value
@@ -86,14 +108,16 @@ def with_defaults(value: Any, schema: Structural | None) -> Any:
     is_changed = False
     for key, each in value.items():
         known = schema.field(key)
-        filled[key] = with_defaults(_or_default(each, known), known)
+        filled[key] = with_defaults(_or_default(each, known, budget), known, budget)
         is_changed |= filled[key] is not each
     for key, known in schema.properties.items():
-        if known.default is not None and key not in value:
-            filled[key] = with_defaults(known.default, known)
+        if known.default is not None and key not in value and budget.take(known):
+            filled[key] = with_defaults(known.default, known, budget)
             is_changed = True
     return filled if is_changed else value
 
 
-def _or_default(value: Any, schema: Structural | None) -> Any:
-    return schema.default if value is None and schema is not None and not schema.nullable else value
+def _or_default(value: Any, schema: Structural | None, budget: DefaultsBudget) -> Any:
+    if value is not None or schema is None or schema.nullable or not budget.take(schema):
+        return value
+    return schema.default

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pykubelet.api.serializer import Document
+from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver.apiextensions.formats import is_known_format
 from pykubelet.apiserver.apiextensions.regexp.regexp import GoPattern, go_pattern
 
@@ -61,6 +61,8 @@ class Structural:
     types: tuple[str, ...] = ()
     nullable: bool = False
     default: Any = None
+    default_bytes: int = 0
+    """The length of the default's JSON text."""
     properties: Mapping[str, "Structural"] = field(default_factory=dict)
     items: "Structural | None" = None
     additional: "Structural | bool | None" = None
@@ -103,6 +105,7 @@ def compile_schema(document: Document | None) -> Structural:
         types=("integer", "string") if document.get(INT_OR_STRING) else tuple(filter(None, (document.get("type"),))),
         nullable=bool(document.get("nullable")),
         default=default,
+        default_bytes=0 if default is None else len(encode(default)),
         properties=properties,
         items=items,
         additional=additional,

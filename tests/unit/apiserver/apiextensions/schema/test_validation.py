@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.apiextensions.schema.defaulting import with_defaults, without_stray_nulls
+from pykubelet.apiserver.apiextensions.schema.defaulting import DefaultsBudget, with_defaults, without_stray_nulls
 from pykubelet.apiserver.apiextensions.schema.listtype import list_type_errors
 from pykubelet.apiserver.apiextensions.schema.pruning import prune, prune_value, unknown_fields
 from pykubelet.apiserver.apiextensions.schema.structural import compile_schema
@@ -179,7 +179,7 @@ _DEFAULTED = compile_schema(
 )
 def test_defaults_fill_missing_fields_and_forbidden_nulls(document: Any, filled: Any) -> None:
     """A nullable field keeps its null; any other null becomes the default or is dropped."""
-    assert with_defaults(without_stray_nulls(document, _DEFAULTED), _DEFAULTED) == filled
+    assert with_defaults(without_stray_nulls(document, _DEFAULTED), _DEFAULTED, DefaultsBudget()) == filled
 
 
 _SET = {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}}
@@ -226,8 +226,8 @@ _JSON = st.recursive(
 def test_pruned_and_defaulted_documents_stay_as_they_are(document: dict[str, Any], schema: Any) -> None:
     """A second pass changes nothing, no unknown field is left, and the input is not changed."""
     before = repr(document)
-    done = with_defaults(without_stray_nulls(prune(document, schema), schema), schema)
-    again = with_defaults(without_stray_nulls(prune(done, schema), schema), schema)
+    done = with_defaults(without_stray_nulls(prune(document, schema), schema), schema, DefaultsBudget())
+    again = with_defaults(without_stray_nulls(prune(done, schema), schema), schema, DefaultsBudget())
     assert again == done
     assert unknown_fields(done, schema) == []
     assert repr(document) == before
