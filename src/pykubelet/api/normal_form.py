@@ -30,6 +30,26 @@ def normal_form(document: Document, definition: str) -> Document:
     return _form(definition).written(document)
 
 
+def without_null_fields(document: Document, definition: str) -> Document:
+    """Removes null fields, which count as absent. A null inside a value of any type, such as a default, stays."""
+    fields = definitions()[definition].fields
+    return {
+        name: value if (field := fields.get(name)) is None else _without_nulls(value, field)
+        for name, value in document.items()
+        if value is not None or (name in fields and fields[name].type == "any")
+    }
+
+
+def _without_nulls(value: Any, field: Field) -> Any:
+    if field.type == "ref":
+        return without_null_fields(value, field.ref)
+    if field.items is None or field.items.type in _EMPTY_SCALARS or field.items.type == "any":
+        return value
+    if isinstance(value, list):
+        return [_without_nulls(item, field.items) for item in value]
+    return {key: _without_nulls(item, field.items) for key, item in value.items()}
+
+
 class _Form:
     """The conversion of each field of one definition, computed on first use."""
 

@@ -9,7 +9,7 @@ staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go
 
 from pykubelet.api.errors import BadRequest
 from pykubelet.api.field_errors import FieldError
-from pykubelet.api.normal_form import normal_form
+from pykubelet.api.normal_form import normal_form, without_null_fields
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document, copied
 from pykubelet.api.strict import check_object
@@ -20,6 +20,7 @@ from pykubelet.kinds.metadata import metadata_update_errors
 
 COLLECTION = "customresourcedefinitions.apiextensions.k8s.io"
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_DEFINITION = "apiextensions.v1.CustomResourceDefinition"
 _SCHEMA = "apiextensions.v1.JSONSchemaProps"
 _HTTPS = 443
 _NEW_STATUS: Document = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
@@ -32,6 +33,10 @@ _DELETION_PENDING = CrdCondition(
 
 
 def _default(document: Document) -> Document:
+    try:
+        document = without_null_fields(document, _DEFINITION)
+    except RecursionError:
+        raise _too_deep() from None
     spec = document.get("spec") or {}
     names = dict(spec.get("names") or {})
     kind = names.get("kind", "")
@@ -42,9 +47,13 @@ def _default(document: Document) -> Document:
     try:
         versions = [_with_plain_schema(version) for version in spec.get("versions") or ()]
     except RecursionError:
-        raise BadRequest("the schema of a version is nested too deeply") from None
+        raise _too_deep() from None
     filled = {**spec, "names": names, "conversion": _with_port(spec.get("conversion") or {"strategy": "None"})}
     return {**document, "spec": {**filled, "versions": versions} if "versions" in spec else filled}
+
+
+def _too_deep() -> BadRequest:
+    return BadRequest("the schema of a version is nested too deeply")
 
 
 def _with_port(conversion: Document) -> Document:
@@ -149,7 +158,7 @@ KIND = Kind(
     resource=Resource(
         "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
     ),
-    definition="apiextensions.v1.CustomResourceDefinition",
+    definition=_DEFINITION,
     short_names=("crd", "crds"),
     categories=("api-extensions",),
     subresources=("status",),

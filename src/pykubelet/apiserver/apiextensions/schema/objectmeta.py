@@ -13,7 +13,8 @@ from pykubelet.api.field_errors import FieldError, invalid, required
 from pykubelet.api.names import dns1035_label_errors, path_segment_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import OBJECT_META, Field, definitions
-from pykubelet.api.serializer import Document
+from pykubelet.api.serializer import Document, copied
+from pykubelet.api.strict import check_object
 from pykubelet.api.times import parse_time
 from pykubelet.apiserver.apiextensions.schema.structural import Structural, inner_values
 from pykubelet.kinds.metadata import generic_metadata_errors
@@ -101,7 +102,10 @@ def with_plain_metadata(value: Any, schema: Structural | None) -> Any:
         return value
     changed = {key: with_plain_metadata(item, schema.field(key)) for key, item in value.items()}
     if schema.embedded and isinstance(metadata := changed.get("metadata"), dict) and not metadata_type_error(metadata):
-        changed["metadata"] = normal_form(metadata, OBJECT_META)
+        own = copied(metadata)
+        # Makes null labels and annotations empty, in place.
+        check_object(own, OBJECT_META)
+        changed["metadata"] = normal_form(own, OBJECT_META)
     return changed
 
 
@@ -143,6 +147,7 @@ def _resource_errors(value: Document, path: str) -> list[FieldError]:
 def _metadata_errors(metadata: Any, path: str) -> list[FieldError]:
     if mistake := metadata_type_error(metadata):
         return [invalid(path, metadata, mistake)]
+    metadata = metadata or {}
     named = {**metadata, "name": metadata.get("name") or "fakename"}
     return generic_metadata_errors(
         named, name_rule=path_segment_errors, namespaced=bool(named.get("namespace")), path=path
