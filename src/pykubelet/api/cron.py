@@ -29,6 +29,8 @@ _DESCRIPTORS = {
 _EVERY = "@every "
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+# More hours, minutes or nanoseconds than a Go duration holds.
+_MAX_DURATION_DIGITS = 20
 _DURATION_PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 
 
@@ -181,7 +183,10 @@ def _duration(text: str) -> int:
             raise ScheduleError(f"time: missing unit in duration {go_quote(text)}")
         if unit not in DURATION_UNITS:
             raise ScheduleError(f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}")
-        digits = fraction[1:]
+        # Python refuses to convert thousands of digits; so many hours do not fit either, and such a fraction is nothing.
+        whole, digits = whole.lstrip("0"), fraction[1:19]
+        if len(whole) > _MAX_DURATION_DIGITS:
+            raise ScheduleError(wrong)
         total += int(whole + digits or "0") * DURATION_UNITS[unit] // 10 ** len(digits)
         if total > MAX_INT64:
             raise ScheduleError(wrong)

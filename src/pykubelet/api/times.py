@@ -66,6 +66,19 @@ def from_nanoseconds(since_1970: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=since_1970 // 1000)
 
 
+MAX_DURATION_SECONDS = (2**63 - 1) // 10**9
+"""292 years, the longest `time.Duration` of Go. Longer periods, which Go lets overflow, count as this long."""
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+
+
+def seconds_after(at: datetime, seconds: float) -> datetime:
+    """The time some seconds after another, or before it if they are negative; any number of seconds is accepted."""
+    try:
+        return at + timedelta(seconds=min(max(seconds, -MAX_DURATION_SECONDS), MAX_DURATION_SECONDS))
+    except OverflowError:
+        return _FIRST if seconds < 0 else _LAST
+
+
 def same_instant(left: str | None, right: str | None) -> bool:
     """Whether two times are the same instant in any zone and precision; None equals only None."""
     if left == right:

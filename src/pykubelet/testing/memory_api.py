@@ -10,7 +10,6 @@ import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, TypeVar
 
 from pykubelet.aio.clock import Clock
@@ -26,7 +25,7 @@ from pykubelet.api.pods import TERMINAL_PHASES
 from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document
-from pykubelet.api.times import format_time
+from pykubelet.api.times import format_time, seconds_after
 from pykubelet.client.interface import EVERYTHING, Listing, PatchType, Selection, WatchEvent
 
 T = TypeVar("T")
@@ -162,7 +161,7 @@ class MemoryApi:
         if not grace and not old["metadata"].get("finalizers"):
             self._commit(kind.resource, old, None)
         elif "deletionTimestamp" not in old["metadata"] or grace < old["metadata"]["deletionGracePeriodSeconds"]:
-            at = format_time(self._clock.now() + timedelta(seconds=grace))
+            at = format_time(seconds_after(self._clock.now(), grace))
             metadata = {**old["metadata"], "deletionTimestamp": at, "deletionGracePeriodSeconds": grace}
             self._commit(kind.resource, old, {**old, "metadata": metadata})
 

@@ -22,6 +22,8 @@ MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 """Limit on the JSON text that the `copy` operations of one patch add: a short patch must not create a huge document."""
 
+# No list has an index of so many digits, and Python refuses to convert thousands of them.
+_MAX_INDEX_DIGITS: Final = 20
 _INDEX: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 Operation = dict[str, Any]
@@ -173,6 +175,8 @@ def _index(container: Any, part: str, room: int = 0) -> str:
     """Converts a path segment to the RFC's form: list indexes count from the start."""
     if type(container) is dict or not _INDEX.fullmatch(part):
         return part
+    if len(part) > _MAX_INDEX_DIGITS:
+        raise PatchError(f"Unable to access invalid index: {part}")
     index = int(part)
     if index < 0:
         index += len(container) + room

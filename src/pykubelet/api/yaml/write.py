@@ -107,7 +107,12 @@ def _by_number(mine: str, theirs: str, index: int) -> bool:
     # A zero after other digits counts; leading zeros do not.
     lead = "1" if "0" in (mine[index], theirs[index]) and shared.strip("0") else "0"
     one, two = (_DIGITS.match(key, index)[0] for key in (mine, theirs))  # type: ignore[index]
-    ranks = [(int(lead + digits), len(digits), key[index]) for digits, key in ((one, mine), (two, theirs))]
+    # The number itself, by the count of its digits first: a key may have thousands of them.
+    numbers = [(lead + digits).lstrip("0") for digits in (one, two)]
+    ranks = [
+        (len(number), number, len(digits), key[index])
+        for number, digits, key in ((numbers[0], one, mine), (numbers[1], two, theirs))
+    ]
     return ranks[0] < ranks[1]
 
 

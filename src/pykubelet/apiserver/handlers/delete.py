@@ -10,7 +10,7 @@ staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go, pkg/registr
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 from pykubelet.api.errors import BadRequest, NotFound
@@ -18,7 +18,7 @@ from pykubelet.api.field_errors import FieldError, TypedString, invalid, not_sup
 from pykubelet.api.schema import definitions
 from pykubelet.api.serializer import Document
 from pykubelet.api.strict import check_object
-from pykubelet.api.times import format_time, parse_time
+from pykubelet.api.times import MAX_DURATION_SECONDS, format_time, parse_time, seconds_after
 from pykubelet.apiserver import errors
 from pykubelet.apiserver.handlers.get import list_page, list_response
 from pykubelet.apiserver.handlers.options import (
@@ -260,11 +260,11 @@ def _mark_with_grace(options: DeleteOptions, document: Document, served: Kind, n
         return None
     metadata = document["metadata"]
     if metadata.get("deletionTimestamp") is None:
-        seconds = served.strategy.grace_seconds(document, options.grace_seconds)
+        seconds = min(served.strategy.grace_seconds(document, options.grace_seconds), MAX_DURATION_SECONDS)
         generation = metadata.get("generation", 0)
         return with_metadata(
             document,
-            deletionTimestamp=format_time(now + timedelta(seconds=seconds)),
+            deletionTimestamp=format_time(seconds_after(now, seconds)),
             deletionGracePeriodSeconds=seconds,
             generation=generation + 1 if generation else None,
         )
@@ -279,7 +279,7 @@ def _mark_with_grace(options: DeleteOptions, document: Document, served: Kind, n
 def _shorten_grace(document: Document, seconds: int, now: datetime) -> Document:
     """Shortens the grace period, counted from the same start. The deletionTimestamp never moves into the past."""
     metadata = document["metadata"]
-    at = parse_time(metadata["deletionTimestamp"]) - timedelta(seconds=metadata["deletionGracePeriodSeconds"] - seconds)
+    at = seconds_after(parse_time(metadata["deletionTimestamp"]), seconds - metadata["deletionGracePeriodSeconds"])
     if at < now.replace(microsecond=0):
         at, seconds = now, min(seconds, 1)
     return with_metadata(document, deletionTimestamp=format_time(at), deletionGracePeriodSeconds=seconds)

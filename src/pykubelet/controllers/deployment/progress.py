@@ -7,13 +7,13 @@ pkg/controller/deployment/util/deployment_util.go
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec.structs import replace
 
 from pykubelet.api.generated.apps import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
 from pykubelet.api.names import MAX_ID
-from pykubelet.api.times import format_time, parse_time
+from pykubelet.api.times import format_time, parse_time, seconds_after
 from pykubelet.controllers.deployment.replica_sets import desired_replicas, min_available
 from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 
@@ -177,7 +177,7 @@ def _deadline(deployment: Deployment, status: DeploymentStatus) -> datetime | No
         return None
     if present.reason in {SET_AVAILABLE, TIMED_OUT}:
         return None
-    return parse_time(present.last_update_time) + timedelta(seconds=seconds)
+    return seconds_after(parse_time(present.last_update_time), seconds)
 
 
 def _failure(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> DeploymentCondition | None:

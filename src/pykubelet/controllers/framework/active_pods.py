@@ -11,7 +11,7 @@ from functools import cmp_to_key, partial
 from pykubelet.api.generated.core import Pod, PodCondition
 from pykubelet.api.labels import Selector
 from pykubelet.api.pods import is_restartable_init_container, is_terminal
-from pykubelet.api.times import nanoseconds, parse_time
+from pykubelet.api.times import nanoseconds, parse_time, seconds_after
 from pykubelet.client.indexer import controller_of
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -47,7 +47,7 @@ def is_pod_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
         return True
     if not ready.last_transition_time:
         return False
-    return parse_time(ready.last_transition_time) + timedelta(seconds=min_ready_seconds) <= now
+    return seconds_after(parse_time(ready.last_transition_time), min_ready_seconds) <= now
 
 
 def next_availability_seconds(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
@@ -55,7 +55,7 @@ def next_availability_seconds(pod: Pod, min_ready_seconds: int, now: datetime) -
     ready = ready_condition(pod)
     if ready is None or min_ready_seconds <= 0 or not ready.last_transition_time:
         return None
-    left = parse_time(ready.last_transition_time) + timedelta(seconds=min_ready_seconds) - now
+    left = seconds_after(parse_time(ready.last_transition_time), min_ready_seconds) - now
     return left.total_seconds() if left > timedelta(0) else None
 
 

@@ -8,7 +8,7 @@ pkg/controller/job/backoff_utils.go
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from pykubelet.aio.backoff import Backoff
 from pykubelet.api.generated.batch import (
@@ -20,7 +20,7 @@ from pykubelet.api.generated.batch import (
 )
 from pykubelet.api.generated.core import ContainerStatus, Pod
 from pykubelet.api.pods import is_restartable_init_container
-from pykubelet.api.times import ZERO_TIME, parse_time
+from pykubelet.api.times import ZERO_TIME, parse_time, seconds_after
 from pykubelet.controllers.job.indexes import IndexSet, parse_indexes
 
 POD_FAILURE_BACKOFF = Backoff(first_seconds=10, limit_seconds=600)
@@ -74,7 +74,7 @@ def finished_at(pod: Pod) -> datetime:
     meta = pod.metadata
     if meta.deletion_timestamp is not None:
         # The deletion timestamp is the end of the grace period.
-        return parse_time(meta.deletion_timestamp) - timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+        return seconds_after(parse_time(meta.deletion_timestamp), -(meta.deletion_grace_period_seconds or 0))
     return parse_time(meta.creation_timestamp) if meta.creation_timestamp else ZERO_TIME
 
 

@@ -10,12 +10,12 @@ pkg/controller/job/success_policy.go
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from pykubelet.api.generated.batch import Job, JobCondition, UncountedTerminatedPods
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.quantity import parse_int64
-from pykubelet.api.times import format_time, parse_time
+from pykubelet.api.times import format_time, parse_time, seconds_after
 from pykubelet.controllers.framework.active_pods import is_pod_active, is_pod_terminating, ready_condition
 from pykubelet.controllers.job.indexes import IndexSet, index_set, parse_indexes
 from pykubelet.controllers.job.policies import finished_at, match_pod_failure_policy, match_success_policy
@@ -298,7 +298,7 @@ def deadline_seconds_left(job: Job, now: datetime) -> float | None:
     seconds = job.spec.active_deadline_seconds
     if seconds is None or job.status.start_time is None or is_suspended(job):
         return None
-    return (parse_time(job.status.start_time) + timedelta(seconds=seconds) - now).total_seconds()
+    return (seconds_after(parse_time(job.status.start_time), seconds) - now).total_seconds()
 
 
 def success_of(job: Job, succeeded: int, active: int, now: datetime) -> JobCondition | None:

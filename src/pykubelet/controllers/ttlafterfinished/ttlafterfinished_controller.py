@@ -6,14 +6,14 @@ Upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go
 """
 
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.batch import Job
 from pykubelet.api.generated.meta import DeleteOptions, Preconditions
 from pykubelet.api.scheme import JOBS
-from pykubelet.api.times import parse_time
+from pykubelet.api.times import parse_time, seconds_after
 from pykubelet.client.indexer import ObjectIndex, key_of
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
@@ -66,4 +66,4 @@ def expires_at(job: Job) -> datetime | None:
         return None
     condition = finished_condition(job)
     finished = None if condition is None else condition.last_transition_time
-    return None if finished is None else parse_time(finished) + timedelta(seconds=seconds)
+    return None if finished is None else seconds_after(parse_time(finished), seconds)

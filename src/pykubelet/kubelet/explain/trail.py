@@ -9,7 +9,7 @@ verbose log with the name of its pod. Upstream has nothing like it.
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import ContainerState, LifecycleHandler, ObjectReference, Pod, PodStatus
 from pykubelet.api.pods import AnyContainer, PodUid, pod_label
+from pykubelet.api.times import seconds_after
 from pykubelet.client.recorder import AnnotatingRecorder
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.kubelet.pod.pod_manager import PodManager
@@ -138,7 +139,7 @@ class PodTrails:
         waiting = self._trail(uid).waiting
         if stage not in waiting or waiting[stage].what != what:
             now = self._clock.now()
-            until = now + timedelta(seconds=seconds) if seconds is not None else None
+            until = seconds_after(now, seconds) if seconds is not None else None
             waiting[stage] = TrailWait(now, stage, what, until)
 
     def entries(self, uid: PodUid) -> tuple[TrailEntry, ...]:

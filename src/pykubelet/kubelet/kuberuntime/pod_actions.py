@@ -18,6 +18,7 @@ from functools import lru_cache
 from pykubelet.api.field_errors import aggregate_messages, go_json, go_quote
 from pykubelet.api.generated.core import Container, EphemeralContainer, Pod
 from pykubelet.api.pods import AnyContainer, is_restartable_init_container
+from pykubelet.api.times import MAX_DURATION_SECONDS
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod
 
 MINIMUM_GRACE_SECONDS = 2
@@ -367,6 +368,10 @@ def kill_grace_seconds(pod: Pod, container: AnyContainer, reason: KillReason) ->
 
     `effective_grace` of the pod workers decides the whole pod's.
     """
+    return min(_wanted_grace_seconds(pod, container, reason), MAX_DURATION_SECONDS)
+
+
+def _wanted_grace_seconds(pod: Pod, container: AnyContainer, reason: KillReason) -> int:
     if pod.metadata.deletion_grace_period_seconds is not None:
         return pod.metadata.deletion_grace_period_seconds
     of_pod = pod.spec.termination_grace_period_seconds

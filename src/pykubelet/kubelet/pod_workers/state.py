@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid, full_name, is_static_pod, is_terminal, pod_full_name
+from pykubelet.api.times import MAX_DURATION_SECONDS
 from pykubelet.kubelet.types import KillPodOptions, PodStatusFunc, PodWorkerState, SyncPodType, UpdatePodOptions
 from pykubelet.runtimes.protocol import ContainerState, RuntimePod
 
@@ -107,7 +108,7 @@ def effective_grace(recorded: int, pod: Pod | None, kill: KillPodOptions | None)
             grace, is_asked = seconds, True
     if not is_asked and grace == 0 and pod is not None:
         grace = pod.spec.termination_grace_period_seconds or 0
-    return max(grace, SHORTEST_GRACE_SECONDS)
+    return min(max(grace, SHORTEST_GRACE_SECONDS), MAX_DURATION_SECONDS)
 
 
 def is_running(pod: RuntimePod) -> bool:

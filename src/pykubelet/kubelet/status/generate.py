@@ -10,7 +10,7 @@ Upstream: pkg/kubelet/kubelet_pods.go, pkg/kubelet/active_deadline.go, pkg/kubel
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum, auto
 from typing import TypeAlias
 
@@ -23,7 +23,7 @@ from pykubelet.api.pod_resources import qos_class
 from pykubelet.api.pods import OWNED_CONDITIONS, PodUid, is_restartable_init_container, is_static_pod, is_terminal
 from pykubelet.api.pods import is_terminal as is_terminal_phase
 from pykubelet.api.serializer import to_document
-from pykubelet.api.times import parse_time
+from pykubelet.api.times import parse_time, seconds_after
 from pykubelet.client.recorder import NORMAL, EventRecorder, reference_to
 from pykubelet.kubelet.kuberuntime.pod_actions import SyncResult, pod_sandbox_changed
 from pykubelet.kubelet.status import conditions as make
@@ -98,7 +98,7 @@ def deadline_at(pod: Pod, reported: PodStatus) -> datetime | None:
     limit = pod.spec.active_deadline_seconds
     if limit is None or reported.start_time is None:
         return None
-    return parse_time(reported.start_time) + timedelta(seconds=limit)
+    return seconds_after(parse_time(reported.start_time), limit)
 
 
 def deadline_exceeded(pod: Pod, reported: PodStatus, now: datetime) -> DeadlineResult | None:

@@ -90,7 +90,7 @@ def parse_clause(match: re.Match[str]) -> tuple[str, int]:
         raise CelError(_NO_END if precision else "unexpected end of string")
     if verb not in _VERBS:
         raise CelError(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
-    return verb, min(int(precision[1:] or "0"), _MAX_PRECISION) if precision else _PRECISION
+    return verb, min(int(precision[1:][:9] or "0"), _MAX_PRECISION) if precision else _PRECISION
 
 
 def _text(value: Any, _precision: int) -> str:
