@@ -21,7 +21,7 @@ from pykubelet.api.yaml.read import read_stream
 from pykubelet.apiserver.errors import conflict, invalid, unknown_format, unknown_patch_type, unprocessable
 from pykubelet.apiserver.handlers.options import APPLY_PATCH, IGNORE, STRICT, write_options
 from pykubelet.apiserver.handlers.update import ObjectUpdate
-from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest
+from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, check_size
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decode_errors import conversion_error, fatal_error
 from pykubelet.apiserver.serializer.decoder import (
@@ -57,6 +57,7 @@ async def patch(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     def decide(existing: StoreEntry | None) -> Document | None:
         live = update.live(existing)
         new, problems = patch.applied_to(live)
+        check_size(new)
         problems += [f'unknown field "{path}"' for path in strategy.unknown(new)]
         write.warn(*patch.warnings(problems, new, write.options.field_validation))
         new = strategy.default(new) if strategy.default_patched is None else strategy.default_patched(new, live)
@@ -74,7 +75,7 @@ async def _apply(write: WriteRequest) -> ApiResponse:
 
     def decide(existing: StoreEntry | None) -> Document | None:
         live = None if existing is None and not request.subresource else update.live(existing)
-        new = write.apply(live, configuration)
+        new = check_size(write.apply(live, configuration))
         if live is None and (uid := new["metadata"].get("uid")):
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise conflict(served.resource, request.name, why)
