@@ -17,13 +17,15 @@ from pykubelet.api.errors import (
     TooManyRequests,
     UnsupportedMediaType,
 )
-from pykubelet.api.field_errors import FieldError, aggregate_text, go_quote
+from pykubelet.api.field_errors import FieldError, aggregate_messages, go_quote
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 
 META_GROUP = "meta.k8s.io"
 # Messages use the internal kind, which the events of both groups share.
 _INNER_GROUPS = {"events.k8s.io": ""}
+# The errors in a Status stop here: thousands of them. Some repeat the whole list that their value is in.
+_MAX_ERROR_CHARACTERS = 256 * 1024
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -71,11 +73,21 @@ def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[Docum
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The object is invalid; each field error is a cause."""
+    """The object is invalid; each field error is a cause, up to a total length."""
     shown = f"{kind}.{group}" if group else kind
-    causes = [_filled({"reason": error.type.value, "message": error.body, "field": error.field}) for error in errors]
+    causes: list[Document] = []
+    messages: list[str] = []
+    written = 0
+    for error in errors:
+        body = error.body
+        causes.append(_filled({"reason": error.type.value, "message": body, "field": error.field}))
+        messages.append(f"{error.field}: {body}")
+        written += len(messages[-1])
+        if written > _MAX_ERROR_CHARACTERS:
+            messages.append(f"and {len(errors) - len(causes)} more errors")
+            break
     details = _filled({"name": name, "group": group, "kind": kind, "causes": causes})
-    return Invalid(f"{shown} {go_quote(name)} is invalid: {aggregate_text(errors)}", details=details)
+    return Invalid(f"{shown} {go_quote(name)} is invalid: {aggregate_messages(messages)}", details=details)
 
 
 def invalid_object(resource: Resource, name: str, errors: Sequence[FieldError]) -> Invalid:

@@ -31,7 +31,7 @@ from pykubelet.api.times import Age, human_duration
 from pykubelet.kinds.columns import NONE, at, created, name_of
 from pykubelet.kinds.kind import Kind, Strategy, metadata_fields, normalized, without_fields
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, signer_name_errors
-from pykubelet.kinds.rules import AtLeast
+from pykubelet.kinds.rules import AtLeast, repeated_indexes
 
 _USAGES = (
     "any",
@@ -98,10 +98,11 @@ def _usages_errors(spec: Document, old: Document | None) -> list[FieldError]:
             if usage not in _USAGES
         ]
     if len(before) == len(set(before)):
+        repeated = repeated_indexes(usages)
         errors += [
             duplicate(f"spec.usages[{index}]", TypedString(usage))
             for index, usage in enumerate(usages)
-            if usage in usages[:index]
+            if index in repeated
         ]
     return errors
 
@@ -116,11 +117,12 @@ def _signer_errors(spec: Document, old: Document | None) -> list[FieldError]:
 def _conditions_errors(new: Document, old: Document | None) -> list[FieldError]:
     errors: list[FieldError] = []
     before = [condition.get("type", "") for condition in _conditions(old)] if old else []
-    was_both = {APPROVED, DENIED} <= set(before)
-    types: list[str] = []
+    was_both, had_empty = {APPROVED, DENIED} <= set(before), "" in before
+    types: set[str] = set()
+    may_repeat = len(before) != len(set(before))
     for index, condition in enumerate(_conditions(new)):
         path, type, status = f"{_CONDITIONS}[{index}]", condition.get("type", ""), condition.get("status", "")
-        if not type and "" not in before:
+        if not type and not had_empty:
             errors.append(required(f"{path}.type"))
         allowed = ("True",) if type in _FINAL else ("False", "True", "Unknown")
         if not status:
@@ -131,9 +133,9 @@ def _conditions_errors(new: Document, old: Document | None) -> list[FieldError]:
         if other in types and not was_both:
             detail = "Approved and Denied conditions are mutually exclusive"
             errors.append(invalid(_CONDITIONS, TypedString(type), detail))
-        if type in types and len(before) == len(set(before)):
+        if type in types and not may_repeat:
             errors.append(duplicate(f"{path}.type", TypedString(type)))
-        types.append(type)
+        types.add(type)
     return errors
 
 

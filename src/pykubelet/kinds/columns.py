@@ -22,7 +22,8 @@ from pykubelet.api.times import Age
 NONE = "<none>"
 UNSET = "<unset>"
 UNKNOWN = "<unknown>"
-_SHOWN = 3
+SHOWN = 3
+"""The number of texts that a cell with a list shows."""
 
 
 def at(document: Document, *path: str) -> Document:
@@ -60,10 +61,11 @@ def selector_text(selector: Document | None, *, invalid: str) -> str:
         return invalid
 
 
-def first_few(texts: Sequence[str], *, empty: str) -> str:
-    """The first three texts, and the number of the others."""
-    if len(texts) > _SHOWN:
-        return f"{','.join(texts[:_SHOWN])} + {len(texts) - _SHOWN} more..."
+def first_few(texts: Sequence[str], *, empty: str, count: int | None = None) -> str:
+    """The first three texts, and the number of the others; `count` is the number of all if only some are given."""
+    count = len(texts) if count is None else count
+    if count > SHOWN:
+        return f"{','.join(texts[:SHOWN])} + {count - SHOWN} more..."
     return ",".join(texts) or empty
 
 

@@ -34,7 +34,7 @@ from pykubelet.kinds.addresses import canonical_ip_errors, domain_name_errors, e
 from pykubelet.kinds.columns import UNSET, created, first_few, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings, first_generation, next_generation, without_fields
 from pykubelet.kinds.metadata import metadata_errors
-from pykubelet.kinds.rules import PROTOCOL, OneOf, immutable_fields_errors
+from pykubelet.kinds.rules import PROTOCOL, OneOf, immutable_fields_errors, repeated_indexes
 
 _ADDRESS_TYPES = OneOf(("FQDN", "IPv4", "IPv6"), required=True)
 _MAX_ADDRESSES = 100
@@ -139,8 +139,9 @@ def _hints_errors(hints: Document, path: str) -> list[FieldError]:
         if len(items) > _MAX_HINTS:
             return [*errors, too_many(at, len(items), _MAX_HINTS)]
         names = [item["name"] for item in items]
+        repeated = repeated_indexes(names)
         for index, name in enumerate(names):
-            if name in names[:index]:
+            if index in repeated:
                 errors.append(duplicate(f"{at}[{index}].name", name))
             errors += each_invalid(f"{at}[{index}].name", name, rule(name))
     return errors

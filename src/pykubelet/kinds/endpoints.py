@@ -3,6 +3,8 @@
 Upstream: pkg/registry/core/endpoint/strategy.go, pkg/apis/core/validation/validation.go
 """
 
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError, each_invalid, optional_errors, required
@@ -12,7 +14,7 @@ from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.addresses import endpoint_ip_errors, ip_warnings
-from pykubelet.kinds.columns import NONE, created, first_few, name_of
+from pykubelet.kinds.columns import NONE, SHOWN, created, first_few, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.rules import PROTOCOL
@@ -94,20 +96,28 @@ def endpoints_warnings(document: Document) -> list[str]:
 
 def _cells(document: Document, age: Age) -> list[Any]:
     """Cells: name, endpoints, age."""
-    subsets = document.get("subsets")
+    subsets = document.get("subsets") or ()
+    texts = chain.from_iterable(map(_subset, subsets))
     return [
         name_of(document),
-        first_few([text for each in subsets for text in _subset(each)], empty="") if subsets else NONE,
+        first_few(list(islice(texts, SHOWN)), empty="", count=sum(map(_count, subsets))) if subsets else NONE,
         created(document, age),
     ]
 
 
-def _subset(subset: Document) -> list[str]:
+def _subset(subset: Document) -> Iterator[str]:
     addresses = [each.get("ip", "") for each in subset.get("addresses") or ()]
     ports = [port.get("port", 0) for port in subset.get("ports") or ()]
     if not ports:
-        return addresses
-    return [f"{f'[{ip}]' if ':' in ip else ip}:{port}" for port in ports for ip in addresses]
+        yield from addresses
+    for port in ports:
+        for ip in addresses:
+            yield f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def _count(subset: Document) -> int:
+    """The number of endpoints of a subset."""
+    return len(subset.get("addresses") or ()) * (len(subset.get("ports") or ()) or 1)
 
 
 KIND = Kind(

@@ -9,6 +9,7 @@ staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go
 """
 
 import json
+import re
 from decimal import Decimal
 from difflib import unified_diff
 from functools import cache
@@ -22,6 +23,10 @@ from pykubelet.api.field_errors import go_escaped, go_json
 from pykubelet.api.serializer import Document
 
 _HEADER_LINES = 2
+_CONTEXT_LINES = 3
+# A diff takes time by the square of its lines. So many are those of a pod with eight containers, before and after.
+_MAX_COMPARED_LINES = 2000
+_LINE_NUMBER = re.compile(r"([-+])(\d+)")
 _EMPTY = {"string": "", "integer": 0, "boolean": False, "quantity": "0", "int-or-string": 0, "time": None, "any": None}
 # The internal type has these fields in the security context, the wire beside it.
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
@@ -72,8 +77,26 @@ def _value(value: Any, kind: str) -> Any:
 
 def go_diff(old: Document, new: Document) -> str:
     """A unified diff of the JSON of two objects in internal form, with three lines of context and no header."""
-    lines = list(unified_diff(_lines(old), _lines(new), n=3))
-    return "".join(lines[_HEADER_LINES:])
+    before, after = _lines(old), _lines(new)
+    first = 0
+    if len(before) + len(after) > _MAX_COMPARED_LINES:
+        first, before, after = _changed_part(before, after)
+    lines = list(unified_diff(before, after, n=_CONTEXT_LINES))[_HEADER_LINES:]
+    return "".join(_renumbered(line, first) if first and line.startswith("@@") else line for line in lines)
+
+
+def _renumbered(header: str, first: int) -> str:
+    """The header of a hunk, such as `@@ -1,7 +1,7 @@`, with the line numbers of the whole texts."""
+    return _LINE_NUMBER.sub(lambda found: f"{found[1]}{int(found[2]) + first}", header)
+
+
+def _changed_part(before: list[str], after: list[str]) -> tuple[int, list[str], list[str]]:
+    """The start of the lines that differ, with their context, and the index of the first of them."""
+    shortest = min(len(before), len(after))
+    same = next((index for index in range(shortest) if before[index] != after[index]), shortest)
+    first = max(same - _CONTEXT_LINES, 0)
+    last = first + _MAX_COMPARED_LINES // 2
+    return first, before[first:last], after[first:last]
 
 
 def _lines(value: Document) -> list[str]:

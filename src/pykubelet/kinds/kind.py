@@ -16,7 +16,7 @@ keeping results of unique specs would cost an eighth of a pod's creation.
 Upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go, staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -52,6 +52,25 @@ def metadata_fields(document: Document) -> Mapping[str, str]:
     """The fields that a field selector can use for every kind."""
     metadata = document.get("metadata", {})
     return {"metadata.name": metadata.get("name", ""), "metadata.namespace": metadata.get("namespace", "")}
+
+
+# Limits of a response's warnings in characters, as upstream: all together, and each one if they exceed that.
+MAX_WARNING_CHARACTERS = 4096
+MAX_LONG_WARNING_CHARACTERS = 256
+
+
+def as_many_as_sent(texts: Iterable[str]) -> Iterator[str]:
+    """The distinct warnings up to those that exceed the limits of a response; the rest is not computed."""
+    seen: set[str] = set()
+    written = 0
+    for text in texts:
+        if text in seen:
+            continue
+        seen.add(text)
+        yield text
+        written += min(len(text), MAX_LONG_WARNING_CHARACTERS)
+        if written > MAX_WARNING_CHARACTERS:
+            return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,6 +137,7 @@ def owners_errors(owners: Sequence[Document], path: str) -> list[FieldError]:
     """Validates the owner references."""
     errors: list[FieldError] = []
     first_controller = ""
+    shown = [_owner_value(each) for each in owners] if len(owners) > 1 else []
     for owner in owners:
         errors += _owner_errors(owner, path)
         if not owner.get("controller"):
@@ -144,7 +145,7 @@ def owners_errors(owners: Sequence[Document], path: str) -> list[FieldError]:
         controller = f"{owner.get('kind', '')}/{owner.get('name', '')}"
         if first_controller:
             detail = f'Only one reference can have Controller set to true. Found "true" in references for {first_controller} and {controller}'
-            errors.append(invalid(path, [_owner_value(each) for each in owners], detail))
+            errors.append(invalid(path, shown, detail))
         else:
             first_controller = controller
     return errors
@@ -214,10 +215,11 @@ def _field_manager_errors(manager: str, path: str) -> list[FieldError]:
     errors = [too_long(path, MAX_FIELD_MANAGER_BYTES)] if byte_length(manager) > MAX_FIELD_MANAGER_BYTES else []
     if manager.isprintable():
         return errors
-    for position, char in enumerate(manager):
+    where = 0
+    for char in manager:
         if not char.isprintable():
-            where = byte_length(manager[:position])
             errors.append(invalid(path, manager, f"invalid character U+{ord(char):04X} (at position {where})"))
+        where += byte_length(char)
     return errors
 
 

@@ -19,7 +19,7 @@ from pykubelet.kinds.columns import NONE, at, created, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings, without_fields
 from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.resources import amount_errors
-from pykubelet.kinds.rules import POSITIVE, OneOf
+from pykubelet.kinds.rules import POSITIVE, OneOf, repeated_indexes
 
 DEPRECATED_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -137,12 +137,12 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     """Validates spec and status, since upstream checks both on every update."""
     errors = metadata_update_errors(new["metadata"], old["metadata"]) + _resources_errors(new["status"])
-    seen: list[Document] = []
-    for index, address in enumerate(new["status"].get("addresses", ())):
-        if address in seen:
+    addresses = new["status"].get("addresses", ())
+    repeated = repeated_indexes((address["type"], address["address"]) for address in addresses)
+    for index, address in enumerate(addresses):
+        if index in repeated:
             shown = {"Type": address["type"], "Address": address["address"]}
             errors.append(duplicate(f"status.addresses[{index}]", shown))
-        seen.append(address)
     spec, before = new["spec"], old["spec"]
     errors += _block_change_errors(spec.get("podCIDRs", []), before.get("podCIDRs", []))
     if before.get("providerID", spec.get("providerID")) != spec.get("providerID"):

@@ -65,7 +65,8 @@ def _is_quota_resource(name: str) -> bool:
 def _scope_errors(scope: str, spec: Document, path: str, shown: object) -> list[FieldError]:
     """Reports limited resources that the scope does not cover."""
     fit = _SCOPES.get(scope, _QUOTA_RESOURCES)
-    unfit = [name for name in sorted(spec.get("hard", ())) if name in _QUOTA_RESOURCES and name not in fit]
+    hard = spec.get("hard", {})
+    unfit = [name for name in _QUOTA_RESOURCES if name in hard and name not in fit]
     return [invalid(path, shown, "unsupported scope applied to resource") for _ in unfit]
 
 

@@ -3,8 +3,8 @@
 Upstream: pkg/apis/core/validation/validation.go, pkg/apis/core/helper/helpers.go
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
 from pykubelet.api.field_errors import (
@@ -59,12 +59,12 @@ _QUOTA_PREFIX = "requests."
 _FEW_DIGITS = 18
 
 
-def container_resources_errors(resources: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
+def container_resources_errors(resources: Document, claim_names: frozenset[str], path: str) -> list[FieldError]:
     return _requirements_errors(resources, container_resource_name_errors, claim_names, path)
 
 
 def _requirements_errors(
-    resources: Document, name_rule: _ResourceNameRule, claim_names: AbstractSet[str], path: str
+    resources: Document, name_rule: _ResourceNameRule, claim_names: frozenset[str], path: str
 ) -> list[FieldError]:
     limits, requests = (
         {name: parse_quantity(text) for name, text in resources.get(side, {}).items()}
@@ -132,9 +132,9 @@ def _limit_errors(name: str, quantity: Quantity, limits: Mapping[str, Quantity],
     return []
 
 
-def _claim_references_errors(claims: Sequence[Document], claim_names: AbstractSet[str], path: str) -> list[FieldError]:
+def _claim_references_errors(claims: Sequence[Document], claim_names: frozenset[str], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    seen: set[str] = set()
+    seen = Counter[str]()
     for index, claim in enumerate(claims):
         at, name = f"{path}[{index}]", claim.get("name", "")
         if not name:
@@ -142,12 +142,18 @@ def _claim_references_errors(claims: Sequence[Document], claim_names: AbstractSe
             continue
         errors += _repeated_claim_errors(name, claim.get("request", ""), seen, at)
         if name not in claim_names:
-            known = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
-            errors.append(not_found(at, name, f"must be one of the names in pod.spec.resourceClaims{known}"))
+            errors.append(not_found(at, name, _known_claims(claim_names)))
     return errors
 
 
-def _repeated_claim_errors(name: str, request: str, seen: set[str], path: str) -> list[FieldError]:
+@lru_cache(maxsize=1)
+def _known_claims(names: frozenset[str]) -> str:
+    """Lists the claims of the pod, once for all containers that name others."""
+    known = f": {', '.join(sorted(names))}" if names else " which is empty"
+    return f"must be one of the names in pod.spec.resourceClaims{known}"
+
+
+def _repeated_claim_errors(name: str, request: str, seen: Counter[str], path: str) -> list[FieldError]:
     """Validates that a claim or a request of it is used once; adds the new ones to `seen`."""
     if name in seen:
         return [duplicate(path, name)]
@@ -156,8 +162,10 @@ def _repeated_claim_errors(name: str, request: str, seen: set[str], path: str) -
     if key in seen:
         errors.append(duplicate(path, key))
     elif not request:
-        errors += [duplicate(path, name) for other in seen if other.startswith(f"{name}/")]
-    seen.add(key)
+        errors += [duplicate(path, name)] * seen[f"{name}/"]
+    if request and key not in seen:
+        seen[f"{name}/"] += 1
+    seen[key] += 1
     return errors
 
 
@@ -180,7 +188,7 @@ def resource_name_errors(name: str, path: str) -> list[FieldError]:
     return [invalid(path, TypedString(name), "must be a standard resource type or fully qualified")]
 
 
-def pod_resources_errors(spec: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
+def pod_resources_errors(spec: Document, claim_names: frozenset[str], path: str) -> list[FieldError]:
     """Validates the resources of a pod, also against those of its containers."""
     resources = spec.get("resources")
     if resources is None:
@@ -220,9 +228,9 @@ def _consistency_errors(spec: Document, resources: Document, path: str) -> list[
     return errors
 
 
-def claim_names_of(claims: Sequence[Document]) -> AbstractSet[str]:
+def claim_names_of(claims: Sequence[Document]) -> frozenset[str]:
     """The names of the pod's claims that containers may refer to."""
-    return {claim["name"] for claim in claims if claim.get("name")}
+    return frozenset(claim["name"] for claim in claims if claim.get("name"))
 
 
 def fraction_warnings(amounts: Mapping[str, str], resource: str, path: str) -> list[str]:

@@ -5,7 +5,7 @@ A kind defines such a rule as a constant and applies it where upstream reports t
 Upstream: pkg/apis/core/validation/validation.go, staging/src/k8s.io/apimachinery/pkg/api/validation/generic.go
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pykubelet.api.field_errors import FieldError, TypedString, invalid, not_supported, required
@@ -49,6 +49,17 @@ def fields_errors(document: Document, rules: Mapping[str, OneOf | AtLeast], path
     """Applies the rule of each field, in the order of the rules."""
     prefix = f"{path}." if path else ""
     return [error for name, rule in rules.items() for error in rule.errors(document.get(name), f"{prefix}{name}")]
+
+
+def repeated_indexes(values: Iterable[Hashable]) -> set[int]:
+    """The indexes of the values that appear earlier in the list too."""
+    seen: set[Hashable] = set()
+    found: set[int] = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            found.add(index)
+        seen.add(value)
+    return found
 
 
 def immutable_fields_errors(new: Document, old: Document, names: Iterable[str], path: str = "") -> list[FieldError]:

@@ -24,7 +24,7 @@ def _validate_create(document: Document) -> list[FieldError]:
     errors += each_invalid("handler", document["handler"], dns1123_label_errors(document["handler"]))
     if "overhead" in document:
         fixed = document["overhead"].get("podFixed", {})
-        errors += container_resources_errors({"limits": fixed}, set(), "overhead")
+        errors += container_resources_errors({"limits": fixed}, frozenset(), "overhead")
     if "scheduling" in document:
         errors += _scheduling_errors(document["scheduling"], "scheduling")
     return errors

@@ -4,6 +4,7 @@ Upstream: pkg/registry/storage/storageclass/strategy.go, pkg/apis/storage/v1/def
 pkg/apis/storage/validation/validation.go
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,12 +18,14 @@ from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.node import DEPRECATED_LABELS
-from pykubelet.kinds.rules import OneOf, immutable_fields_errors
+from pykubelet.kinds.rules import OneOf, immutable_fields_errors, repeated_indexes
 
 _DEFAULTS = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
 _RECLAIM_POLICIES = OneOf(("Delete", "Retain"))
 _BINDING_MODES = OneOf(("Immediate", "WaitForFirstConsumer"))
 _MAX_PARAMETERS = 512
+# Upstream reports each pair of equal terms, n^2 in all; so many of them tell as much.
+_MAX_REPEATS = 16
 _MAX_PARAMETERS_BYTES = 256 * 1024
 _FIXED = ("parameters", "provisioner", "reclaimPolicy")
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
@@ -58,26 +61,25 @@ def _parameters_errors(parameters: dict[str, str], path: str) -> list[FieldError
 def _topologies_errors(terms: Sequence[Document], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     # Upstream's list of terms starts with empty ones, so an empty term is always a duplicate.
-    seen: list[dict[str, set[str]]] = [{} for _ in terms]
+    seen = Counter({frozenset[Any](): len(terms)})
     for index, term in enumerate(terms):
         at = f"{path}[{index}].matchLabelExpressions"
-        keys: dict[str, set[str]] = {}
+        keys: dict[str, frozenset[str]] = {}
         for number, requirement in enumerate(term.get("matchLabelExpressions", ())):
             key, values = requirement["key"], requirement.get("values", ())
             errors += _requirement_errors(key, values, f"{at}[{number}]")
             if key in keys:
                 errors.append(duplicate(f"{at}[{number}].key", key))
-            keys[key] = set(values)
-        errors += [duplicate(at, "") for other in seen if other == keys]
-        seen.append(keys)
+            keys[key] = frozenset(values)
+        term_key = frozenset(keys.items())
+        errors += [duplicate(at, "")] * min(seen[term_key], _MAX_REPEATS)
+        seen[term_key] += 1
     return errors
 
 
 def _requirement_errors(key: str, values: Sequence[str], path: str) -> list[FieldError]:
     errors = [] if values else [required(f"{path}.values")]
-    errors += [
-        duplicate(f"{path}.values[{index}]", value) for index, value in enumerate(values) if value in values[:index]
-    ]
+    errors += [duplicate(f"{path}.values[{index}]", values[index]) for index in sorted(repeated_indexes(values))]
     return errors + label_name_errors(key, f"{path}.key")
 
 

@@ -1,5 +1,6 @@
 """Normal form: documents as the API server would return them."""
 
+import time
 from typing import Any
 
 import pytest
@@ -65,6 +66,19 @@ def test_difference_shows_three_lines_around_each_change() -> None:
         '@@ -3,6 +3,6 @@\n  "B": {\n   "C": "\\u003cx\\u003e"\n  },\n- "D": 2,\n+ "D": 5,\n  "E": 3\n }\n'
     )
     assert go_diff(old, old) == ""
+
+
+def test_diff_of_a_long_object_shows_the_start_of_the_change() -> None:
+    """Its line numbers are those of the whole object; the time does not grow with the square of its length."""
+    old = {"A": list(range(50_000))}
+    new = {"A": [*range(40_000), -1, *range(40_001, 50_000)]}
+    context = "".join(f"   {number},\n" for number in range(39_997, 40_000))
+    assert go_diff(old, new).startswith(f"@@ -40000,7 +40000,7 @@\n{context}-  40000,\n+  -1,\n")
+    started = time.process_time()
+    shuffled = {"A": [number % 97 for number in range(50_000)]}
+    changed = {"A": [number % 89 for number in range(50_000)]}
+    assert len(go_diff(shuffled, changed).splitlines()) < 3000
+    assert time.process_time() - started < 5
 
 
 _AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "example.com/gpu"]), st.sampled_from(["0", "1", "2"]))

@@ -9,8 +9,11 @@ elements of the patch in patch order, the others in their live order, interleave
 Upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
 """
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from pykubelet.api.go_print import ABSENT, go_text, json_equal
@@ -19,6 +22,8 @@ from pykubelet.api.patch.meta import Definition, PatchMeta, TypeSchema, type_sch
 
 Items = list[Any]
 Keys = list[Hashable]
+# Before the first index of a list, and after the last.
+_FRONT, _END = -1, -2
 
 
 def element_type(*lists: Items) -> type:
@@ -117,33 +122,49 @@ def is_deletion(item: Any) -> bool:
 
 
 def _sort_with_unknown_keys(pairs: list[tuple[Hashable, Any]], positions: Mapping[Hashable, int]) -> None:
-    """Sorts like upstream, which treats a pair with an unknown key as out of order and moves it forward."""
+    """Sorts like upstream, which treats a pair with an unknown key as out of order and moves it to the front.
 
-    def precedes(left: Hashable, right: Hashable) -> bool:
-        return left not in positions or right not in positions or positions[left] < positions[right]
-
-    for index in range(1, len(pairs)):
-        place = index
-        while place > 0 and precedes(pairs[place][0], pairs[place - 1][0]):
-            pairs[place - 1], pairs[place] = pairs[place], pairs[place - 1]
-            place -= 1
+    Its insertion sort moves a known pair in front of all unknown ones, up to the last known one that precedes it. This
+    links each pair to the one that it follows, and keeps the known ones sorted to find that one.
+    """
+    follower: dict[int, int] = {_FRONT: _END}
+    places: list[int] = []
+    known: list[int] = []
+    for index, (key, _) in enumerate(pairs):
+        before = _FRONT
+        if key in positions:
+            at = bisect_right(places, positions[key])
+            before = known[at - 1] if at else _FRONT
+            places.insert(at, positions[key])
+            known.insert(at, index)
+        follower[index], follower[before] = follower[before], index
+    result: list[tuple[Hashable, Any]] = []
+    index = _FRONT
+    while (index := follower[index]) != _END:
+        result.append(pairs[index])
+    pairs[:] = result
 
 
 def without_repeats(items: Sequence[Any]) -> Items:
     """Removes repeated scalars; the last item takes the place of a repeat, which gives upstream's order."""
     result = list(items)
-    if len(set(result)) == len(result):
+    places: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for place, item in enumerate(result):
+        places[item].append(place)
+    if len(places) == len(result):
         return result
     index = 0
     while index < len(result):
-        other = index + 1
-        while other < len(result):
-            if result[index] == result[other]:
+        item = result[index]
+        mine = places[item]
+        while mine:
+            # A place behind the end, or with another item, is one that was given to another item meanwhile.
+            place = heappop(mine)
+            if index < place < len(result) and result[place] == item:
                 last = result.pop()
-                if other < len(result):
-                    result[other] = last
-            else:
-                other += 1
+                if place < len(result):
+                    result[place] = last
+                    heappush(places[last], place)
         index += 1
     return result
 

@@ -18,6 +18,8 @@ from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 
 # A node that returns within this time keeps its pods.
 _TOLERATION_SECONDS = 300
+# Comparing each of so many tolerations with each other takes 0.1 s.
+_MAX_COMPARED = 300
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _NO_CLASS: Document = {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
 _PRIORITY_FIELDS = ("priority", "preemptionPolicy")
@@ -134,7 +136,12 @@ def with_runtime_class(pod: Document, runtime_class: Document | None) -> Documen
 
 
 def merged_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
-    """Removes tolerations that others include; of equal ones the first stays."""
+    """Removes tolerations that others include; of equal ones the first stays.
+
+    Of a list that is too long to compare each with each, only equal ones are removed.
+    """
+    if len(tolerations) > _MAX_COMPARED:
+        return list({frozenset(each.items()): each for each in tolerations}.values())
     merged: list[Toleration] = []
     for index, each in enumerate(tolerations):
         later = (other for other in tolerations[index + 1 :] if other != each)

@@ -17,11 +17,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pykubelet.api.errors import ApiError, NotAcceptable
-from pykubelet.api.serializer import Document, decode_document, encode, indented
+from pykubelet.api.serializer import Document, decode_by_item, decode_document, encode, indented
 from pykubelet.api.yaml.write import to_yaml
 from pykubelet.apiserver.request import ApiResponse, SerializedEvent
 from pykubelet.httpserver.response import HttpResponse
-from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.kind import MAX_LONG_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS, Kind
 
 META_GROUP = "meta.k8s.io"
 META_VERSIONS = ("v1", "v1beta1")
@@ -49,9 +49,6 @@ class ResponseFormat:
 
 
 PLAIN = ResponseFormat()
-# Limits in characters: all warnings together, and each one if they exceed that.
-_MOST_WARNINGS = 4096
-_LONGEST_WARNING = 256
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 YAML = "application/yaml"
 Lines = Callable[[Iterable[SerializedEvent]], bytes]
@@ -81,7 +78,10 @@ def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pre
 def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
     form = view.form
     if form.kind or form.yaml:
-        document = _shown(answer.document, view, now(), headers=True) if form.kind else answer.document
+        is_large = isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
+        document = decode_by_item(answer.text) if is_large else answer.document
+        if form.kind:
+            document = _shown(document, view, now(), headers=True)
         reply = document_response(document, form, pretty=view.pretty, code=answer.code)
     else:
         text = answer.text
@@ -261,14 +261,14 @@ def _within_bounds(texts: list[str]) -> list[str]:
     for text in texts:
         fitting += 1
         total += len(text)
-        if total > _MOST_WARNINGS:
+        if total > MAX_WARNING_CHARACTERS:
             break
     else:
         return texts
     # The warning that exceeds the limit is still sent, truncated.
-    cut = [text[:_LONGEST_WARNING] for text in texts]
+    cut = [text[:MAX_LONG_WARNING_CHARACTERS] for text in texts]
     written = sum(map(len, cut[:fitting]))
-    while fitting < len(cut) and written < _MOST_WARNINGS:
+    while fitting < len(cut) and written < MAX_WARNING_CHARACTERS:
         written += len(cut[fitting])
         fitting += 1
     return cut[:fitting]

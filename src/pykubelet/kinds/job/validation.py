@@ -29,7 +29,7 @@ from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.metadata import nonnegative_errors
 from pykubelet.kinds.pod_template import pod_template_errors
 from pykubelet.kinds.replicas import counts_errors
-from pykubelet.kinds.rules import OneOf
+from pykubelet.kinds.rules import OneOf, repeated_indexes
 
 Interval = tuple[int, int]
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
@@ -194,10 +194,11 @@ def _exit_codes_errors(codes: Document, containers: AbstractSet[str], path: str)
         errors.append(invalid(at, codes.get("values"), "at least one value is required"))
     elif len(values) > _MAX_EXIT_CODES:
         errors.append(too_many(at, len(values), _MAX_EXIT_CODES))
+    repeated = repeated_indexes(values)
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             errors.append(invalid(f"{at}[{index}]", value, "must not be 0 for the In operator"))
-        if value in values[:index]:
+        if index in repeated:
             errors.append(duplicate(f"{at}[{index}]", value))
     if values != sorted(values):
         errors.append(invalid(at, values, "must be ordered"))

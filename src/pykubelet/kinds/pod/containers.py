@@ -4,7 +4,6 @@ Upstream: pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 
@@ -78,7 +77,7 @@ class PodParts:
     """The parts of the pod that the rules of its containers depend on."""
 
     volumes: Mapping[str, Document]
-    claim_names: AbstractSet[str]
+    claim_names: frozenset[str]
     grace_seconds: int | None
     os: Document | None
     restart_policy: str
@@ -211,6 +210,7 @@ def mounts_errors(container: Document, volumes: Mapping[str, Document], path: st
     """Validates the mounts; `volumes` are the valid volumes."""
     errors: list[FieldError] = []
     devices = {device.get("name", ""): device.get("devicePath", "") for device in container.get("volumeDevices", ())}
+    device_paths = set(devices.values())
     seen: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts", ())):
         at, name, target = f"{path}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
@@ -225,7 +225,7 @@ def mounts_errors(container: Document, volumes: Mapping[str, Document], path: st
         seen.add(target)
         if name in devices:
             errors.append(invalid(f"{at}.name", name, "must not already exist in volumeDevices"))
-        if target in devices.values():
+        if target in device_paths:
             errors.append(invalid(f"{at}.mountPath", target, "must not already exist as a path in volumeDevices"))
         errors += _sub_path_errors(mount, at, path)
         errors += _propagation_errors(mount, container, f"{path}.mountPropagation")
@@ -267,6 +267,7 @@ def devices_errors(container: Document, volumes: Mapping[str, Document], path: s
     """Validates the block devices; `volumes` are the valid volumes."""
     errors: list[FieldError] = []
     mounts = {mount.get("name", ""): mount.get("mountPath", "") for mount in container.get("volumeMounts", ())}
+    mount_paths = set(mounts.values())
     names: set[str] = set()
     targets: set[str] = set()
     for index, device in enumerate(container.get("volumeDevices", ())):
@@ -275,7 +276,7 @@ def devices_errors(container: Document, volumes: Mapping[str, Document], path: s
         errors += _device_path_errors(target, targets, f"{at}.devicePath")
         if name in mounts:
             errors.append(invalid(f"{at}.name", name, "must not already exist in volumeMounts"))
-        if target in mounts.values():
+        if target in mount_paths:
             errors.append(invalid(f"{at}.devicePath", target, "must not already exist as a path in volumeMounts"))
         if name:
             names.add(name)

@@ -24,7 +24,7 @@ from pykubelet.api.names import (
 )
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.metadata import label_name_errors, label_selector_errors, label_values_errors, operator_errors
-from pykubelet.kinds.rules import OneOf, fields_errors
+from pykubelet.kinds.rules import OneOf, fields_errors, repeated_indexes
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SCHEDULE_ACTIONS = OneOf(("DoNotSchedule", "ScheduleAnyway"))
@@ -143,8 +143,9 @@ def selector_keys_errors(
                 at = f"{path}[{positions[key]}]"
                 errors.append(invalid(at, key, "exists in both matchLabelKeys and labelSelector"))
             known.add(key)
+    mismatched = set(mismatch_keys)
     for index, key in enumerate(match_keys):
-        if key in mismatch_keys:
+        if key in mismatched:
             at = f"{path}.matchLabelKeys[{index}]"
             errors.append(invalid(at, key, "exists in both matchLabelKeys and mismatchLabelKeys"))
     return errors
@@ -208,14 +209,14 @@ def scheduling_gates_errors(gates: Sequence[Document], path: str) -> list[FieldE
 def topology_spread_errors(constraints: Sequence[Document], path: str, *, merged_keys: bool) -> list[FieldError]:
     """Validates the constraints; `merged_keys`: match label keys become part of the selector."""
     errors: list[FieldError] = []
+    repeated_later = _repeated_later(constraints)
     for index, constraint in enumerate(constraints):
         at, key, action = f"{path}[{index}]", constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
         errors += _positive_errors(constraint.get("maxSkew", 0), f"{at}.maxSkew")
         if not key:
             errors.append(required(f"{at}.topologyKey", "can not be empty"))
         errors += _SCHEDULE_ACTIONS.errors(action, f"{at}.whenUnsatisfiable")
-        later = constraints[index + 1 :]
-        if any((key, action) == (each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in later):
+        if index in repeated_later:
             errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
         errors += _min_domains_errors(constraint.get("minDomains"), action, f"{at}.minDomains")
         errors += fields_errors(constraint, _SPREAD_RULES, at)
@@ -226,6 +227,12 @@ def topology_spread_errors(constraints: Sequence[Document], path: str, *, merged
             errors += _spread_keys_errors(match_keys, selector, f"{at}.matchLabelKeys")
         errors += label_selector_errors(selector, f"{at}.labelSelector")
     return errors
+
+
+def _repeated_later(constraints: Sequence[Document]) -> set[int]:
+    """The indexes of constraints whose key and action appear again in a later one."""
+    pairs = [(each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in reversed(constraints)]
+    return {len(pairs) - 1 - index for index in repeated_indexes(pairs)}
 
 
 def _positive_errors(value: int, path: str) -> list[FieldError]:

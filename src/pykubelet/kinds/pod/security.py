@@ -350,11 +350,12 @@ def profile_annotations_errors(annotations: Mapping[str, str], spec: Document, p
     for key, value in annotations.items():
         if key.startswith(SECCOMP_CONTAINER_PREFIX):
             errors += _seccomp_text_errors(value, f"{path}.{key}")
+    names = {container.get("name", "") for container, _ in containers_with_paths(spec, "spec")}
     for key, value in annotations.items():
         if not key.startswith(APPARMOR_CONTAINER_PREFIX):
             continue
         container = key.removeprefix(APPARMOR_CONTAINER_PREFIX)
-        if all(container != each.get("name", "") for each, _ in containers_with_paths(spec, "spec")):
+        if container not in names:
             errors.append(invalid(f"{path}[{key}]", container, "container not found"))
         if value not in {"", "runtime/default", "unconfined"} and not value.startswith(_LOCALHOST):
             errors.append(invalid(f"{path}[{key}]", value, f"invalid AppArmor profile name: {go_quote(value)}"))

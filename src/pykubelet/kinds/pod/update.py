@@ -105,8 +105,10 @@ def _added_tolerations_errors(new: Sequence[Document], old: Sequence[Document]) 
     at = "spec.tolerations"
     if new == old:
         return tolerations_errors(new, at)
-    kept = [without_fields(each, "tolerationSeconds") for each in new]
-    if any(without_fields(each, "tolerationSeconds") not in kept for each in old):
+    kept, before = (
+        {frozenset(without_fields(each, "tolerationSeconds").items()) for each in side} for side in (new, old)
+    )
+    if not before <= kept:
         return [forbidden(at, "existing toleration can not be modified except its tolerationSeconds")]
     return tolerations_errors(new, at)
 
@@ -376,7 +378,8 @@ def _claim_statuses_errors(statuses: Sequence[Document], claims: Sequence[Docume
 def _addresses_errors(kind: str, status: Document, before: Document) -> list[FieldError]:
     """Validates the addresses of the pod or its host; invalid ones that exist already may stay."""
     at = f"status.{kind}"
-    addresses, old = ([each["ip"] for each in side.get(kind, ())] for side in (status, before))
+    addresses = [each["ip"] for each in status.get(kind, ())]
+    old = {each["ip"] for each in before.get(kind, ())}
     errors: list[FieldError] = []
     if kind == "hostIPs" and addresses and addresses[0] != status.get("hostIP", ""):
         errors.append(invalid(f"{at}[0].ip", addresses[0], "must be equal to `hostIP`"))

@@ -179,7 +179,7 @@ def _spec_errors(spec: Document, setting: _Setting) -> list[FieldError]:
     errors += _placement_errors(spec, path, options)
     errors += _name_fields_errors(spec, path)
     if "overhead" in spec:
-        errors += container_resources_errors({"limits": spec["overhead"]}, set(), f"{path}.overhead")
+        errors += container_resources_errors({"limits": spec["overhead"]}, frozenset(), f"{path}.overhead")
     errors += operating_system_errors(spec, path)
     return errors + _file_key_volumes_errors(spec, path)
 

@@ -3,13 +3,16 @@
 Upstream: pkg/api/pod/warnings.go, pkg/registry/core/pod/strategy.go
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.names import dns1123_label_errors
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.addresses import ip_warnings
+from pykubelet.kinds.kind import as_many_as_sent
 from pykubelet.kinds.node import DEPRECATED_LABELS, selector_term_warnings
 from pykubelet.kinds.persistent_volume_claim import claim_spec_warnings
 from pykubelet.kinds.pod.scheduling import PREFERRED, REQUIRED
@@ -48,6 +51,8 @@ _IN_POD = "this is used in the Pod's hostname, which can result in surprising be
 _IN_PODS = (
     "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
 )
+# The paths of a volume's files are compared up to so many parts and pairs: many times what fits into one volume.
+_MAX_PATH_STEPS = 100_000
 # Most pods have none of these fields; only their containers are checked.
 _SCHEDULING = frozenset({"nodeSelector", "affinity", "topologySpreadConstraints"})
 _REFERENCES = frozenset({"hostAliases", "imagePullSecrets", "overhead"})
@@ -138,37 +143,70 @@ def pod_volume_warnings(volumes: list[Document], path: str) -> list[str]:
             warnings += claim_spec_warnings(template.get("spec", {}), at)
     for volume in volumes:
         if (projected := volume.get("projected")) is not None:
-            warnings += _projected_warnings(projected, volume.get("name", ""))
+            warnings += as_many_as_sent(_projected_warnings(projected, volume.get("name", "")))
         else:
-            warnings += _overlap_warnings(volume)
+            warnings += as_many_as_sent(_overlap_warnings(volume))
     return warnings
 
 
-def _projected_warnings(projected: Document, name: str) -> list[str]:
-    warnings: list[str] = []
-    before: list[_File] = []
+def _projected_warnings(projected: Document, name: str) -> Iterator[str]:
+    files = _VolumeFiles()
     for source in projected.get("sources", ()):
-        if source:
-            overlaps = _overlaps(before, _projected_files(source))
-            warnings += [f"volume {go_quote(name)} (Projected): overlapping paths: {overlap}" for overlap in overlaps]
-        else:
-            warnings.append(f"volume {go_quote(name)} (Projected) has no sources provided")
-    return warnings
+        if not source:
+            yield f"volume {go_quote(name)} (Projected) has no sources provided"
+            continue
+        for overlap in files.overlaps(_projected_files(source)):
+            yield f"volume {go_quote(name)} (Projected): overlapping paths: {overlap}"
 
 
-def _overlaps(before: list[_File], files: list[_File]) -> list[str]:
-    """The pairs of a file and an earlier one with equal or nested paths; adds the files to the earlier ones."""
-    found: list[str] = []
-    for named in files:
-        file = named._replace(path=named.path.rstrip("/")) if named.path.endswith("/") else named
-        if file.path:
-            found += [f"{file} with {other}" for other in before if other.path and _overlap(file.path, other.path)]
-        before.append(file)
-    return found
+class _Folder:
+    """A folder or file of a volume: its entries, its files, and those of everything below it, by their numbers."""
+
+    __slots__ = ("below", "entries", "files")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, _Folder] = {}
+        self.files: list[int] = []
+        self.below: list[int] = []
 
 
-def _overlap(path: str, other: str) -> bool:
-    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
+class _VolumeFiles:
+    """The files of one volume, as a tree of their paths."""
+
+    def __init__(self) -> None:
+        self._root = _Folder()
+        self._files: dict[_File, int] = {}
+        self._shown: list[_File] = []
+        self._steps = 0
+
+    def overlaps(self, files: Iterable[_File]) -> Iterator[str]:
+        """The pairs of a file and an earlier one with equal or nested paths; adds the files."""
+        for named in files:
+            file = named._replace(path=named.path.rstrip("/")) if named.path.endswith("/") else named
+            if not file.path:
+                continue
+            folders = self._folders(file.path)
+            if self._steps > _MAX_PATH_STEPS:
+                return
+            *outer, own = folders
+            others = sorted({*chain.from_iterable(folder.files for folder in outer), *own.below})
+            self._steps += len(others)
+            yield from (f"{file} with {self._shown[number]}" for number in others)
+            if self._files.setdefault(file, len(self._shown)) == len(self._shown):
+                own.files.append(len(self._shown))
+                for folder in folders:
+                    folder.below.append(len(self._shown))
+                self._shown.append(file)
+
+    def _folders(self, path: str) -> list[_Folder]:
+        """The folder of each part of a path, from the outermost to the path's own; new ones are empty."""
+        parts = path.split("/")
+        self._steps += len(parts)
+        folder, found = self._root, list[_Folder]()
+        for part in parts if self._steps <= _MAX_PATH_STEPS else ():
+            folder = folder.entries.setdefault(part, _Folder())
+            found.append(folder)
+        return found
 
 
 def _projected_files(source: Document) -> list[_File]:
@@ -186,14 +224,14 @@ def _projected_files(source: Document) -> list[_File]:
     return [_File(certificate[key], shown) for key, shown in _CERTIFICATE_PATHS.items() if certificate.get(key)]
 
 
-def _overlap_warnings(volume: Document) -> list[str]:
+def _overlap_warnings(volume: Document) -> Iterator[str]:
     for kind, shown, name_field, _ in _OF_FILES:
         if len(items := (source := volume.get(kind, {})).get("items", ())) > 1:
-            overlaps = _overlaps([], [_File(item.get("path", "")) for item in items])
             what = _source_text(shown, source.get(name_field, "") if name_field else None)
             name = go_quote(volume.get("name", ""))
-            return [f"volume {name} ({what}): overlapping paths: {overlap}" for overlap in overlaps]
-    return []
+            for overlap in _VolumeFiles().overlaps(_File(item.get("path", "")) for item in items):
+                yield f"volume {name} ({what}): overlapping paths: {overlap}"
+            return
 
 
 def _source_text(kind: str, name: str | None) -> str:
@@ -292,20 +330,26 @@ def port_warnings(spec: Document, path: str) -> list[str]:
     ]
     # Most pods have one port at most, which cannot collide.
     if len(ports) > 1 or (ports and "hostIP" in ports[0][0]):
-        return [*_number_warnings(ports), *_name_warnings(ports)]
+        return [*as_many_as_sent(_number_warnings(ports)), *_name_warnings(ports)]
     return []
 
 
-def _number_warnings(ports: list[tuple[Document, str]]) -> list[str]:
-    warnings: list[str] = []
-    seen: dict[tuple[int, str], list[tuple[Document, str]]] = {}
-    for port, path in ports:
-        if port.get("hostIP") and not port.get("hostPort"):
-            warnings.append(f"{path}: hostIP set without hostPort: {_port_text(port)}")
-        others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
-        warnings += [f"{path}: {text} with {at}" for other, at in others if (text := _collision(port, other))]
-        others.append((port, path))
-    return warnings
+def _number_warnings(ports: list[tuple[Document, str]]) -> Iterator[str]:
+    # The indexes of earlier ports by number, protocol, and as much of the host address as decides about a collision.
+    earlier: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    for index, (port, path) in enumerate(ports):
+        ip, host_port = port.get("hostIP", ""), port.get("hostPort", 0)
+        if ip and not host_port:
+            yield f"{path}: hostIP set without hostPort: {_port_text(port)}"
+        number = (port.get("containerPort", 0), port.get("protocol", ""))
+        keys: list[tuple[object, ...]] = [number]
+        if host_port:
+            same_port = [(number, host_port, ip), (number, host_port, "")] if ip else [(number, host_port)]
+            keys = [(number, 0), *same_port]
+        for other in sorted(chain.from_iterable(earlier[key] for key in keys)):
+            yield f"{path}: {_collision(port, ports[other][0])} with {ports[other][1]}"
+        for key in (number, (number, host_port), (number, host_port, ip)):
+            earlier[key].append(index)
 
 
 def _port_text(port: Document) -> str:
@@ -316,7 +360,7 @@ def _port_text(port: Document) -> str:
 
 
 def _collision(port: Document, other: Document) -> str:
-    """The warning about two ports of one number and protocol; empty if different host ports tell them apart."""
+    """The warning about two ports of one number and protocol whose host addresses do not tell them apart."""
     (ip, host_port), (other_ip, other_host_port) = (
         (each.get("hostIP", ""), each.get("hostPort", 0)) for each in (port, other)
     )
@@ -324,9 +368,7 @@ def _collision(port: Document, other: Document) -> str:
         return "duplicate port definition"
     if not host_port or not other_host_port:
         return "overlapping port definition"
-    if host_port == other_host_port and (not ip or not other_ip):
-        return "dangerously ambiguous port definition"
-    return ""
+    return "dangerously ambiguous port definition"
 
 
 def _name_warnings(ports: list[tuple[Document, str]]) -> list[str]:

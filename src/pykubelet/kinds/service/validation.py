@@ -33,7 +33,7 @@ from pykubelet.kinds.metadata import (
     metadata_errors,
     metadata_update_errors,
 )
-from pykubelet.kinds.rules import PROTOCOL, OneOf
+from pykubelet.kinds.rules import PROTOCOL, OneOf, repeated_indexes
 
 NO_ADDRESS = "None"
 _FAMILIES = OneOf(("IPv4", "IPv6"))
@@ -69,9 +69,10 @@ def _service_errors(service: Document, before: Document) -> list[FieldError]:
     errors += labels_errors(spec.get("selector", {}), "spec.selector")
     errors += _affinity_errors(spec)
     errors += address_errors(spec, before)
+    known = set(before.get("externalIPs", ()))
     for index, address in enumerate(spec.get("externalIPs", ())):
         at = f"spec.externalIPs[{index}]"
-        details = ip_errors(address) if address not in before.get("externalIPs", ()) else []
+        details = ip_errors(address) if address not in known else []
         errors += each_invalid(at, address, details) or endpoint_ip_errors(address, at)
     errors += _TYPES.errors(spec["type"], "spec.type")
     errors += _repeated_ports_errors(ports, spec["type"])
@@ -158,9 +159,10 @@ def address_errors(spec: Document, before: Document) -> list[FieldError]:
         errors.append(invalid(at, addresses, "first value must match `clusterIP`"))
     elif addresses and not first:
         errors.append(invalid(at, addresses, "must be empty when `clusterIP` is not specified"))
+    repeated = repeated_indexes(families)
     for index, family in enumerate(families):
         errors += _FAMILIES.errors(family, f"spec.ipFamilies[{index}]")
-        if family in families[:index]:
+        if index in repeated:
             errors.append(duplicate(f"spec.ipFamilies[{index}]", TypedString(family)))
     errors += _FAMILY_POLICIES.errors(spec.get("ipFamilyPolicy"), "spec.ipFamilyPolicy")
     syntax_errors = _syntax_errors(addresses, before.get("clusterIPs", ()))
@@ -172,11 +174,12 @@ def address_errors(spec: Document, before: Document) -> list[FieldError]:
 
 def _syntax_errors(addresses: list[str], known: list[str]) -> list[FieldError]:
     errors: list[FieldError] = []
+    old = set(known)
     for index, address in enumerate(addresses):
         if index == 0 and address == NO_ADDRESS:
             if len(addresses) > 1:
                 errors.append(invalid("spec.clusterIPs", addresses, "'None' must be the first and only value"))
-        elif address not in known:
+        elif address not in old:
             errors += each_invalid(f"spec.clusterIPs[{index}]", address, ip_errors(address))
     return errors
 
@@ -226,13 +229,16 @@ def _port_value(protocol: str, number: int) -> Document:
 
 def _source_ranges_errors(service: Document, before: Document) -> list[FieldError]:
     spec = service["spec"]
-    ranges, known = spec.get("loadBalancerSourceRanges", ()), before.get("loadBalancerSourceRanges", ())
+    ranges, known = (
+        spec.get("loadBalancerSourceRanges", ()),
+        set(map(str.strip, before.get("loadBalancerSourceRanges", ()))),
+    )
     if not ranges:
         return []
     at = "spec.LoadBalancerSourceRanges"
     errors = [] if spec["type"] == "LoadBalancer" else [forbidden(at, _ONLY_BALANCED)]
     for index, block in enumerate(map(str.strip, ranges)):
-        if block not in map(str.strip, known):
+        if block not in known:
             errors += each_invalid(f"{at}[{index}]", block, cidr_errors(block))
     return errors
 

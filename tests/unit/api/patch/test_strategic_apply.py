@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pykubelet.api.patch.errors import MalformedPatchError, PatchError, UnknownFieldError
 from pykubelet.api.patch.meta import type_schema
-from pykubelet.api.patch.strategic_apply import apply_map, apply_strategic
+from pykubelet.api.patch.strategic_apply import apply_map, apply_strategic, sort_by_position, without_repeats
 
 Map = dict[str, Any]
 POD, NODE, SERVICE = "core.v1.Pod", "core.v1.Node", "core.v1.Service"
@@ -240,3 +242,39 @@ def test_combining_two_patches_keeps_nulls_and_directives(first: Map, second: Ma
 def test_combining_patches_that_contradict_each_other_is_refused(directive: str) -> None:
     with pytest.raises(MalformedPatchError):
         combined({directive: ["a"]}, {directive: ["b"]})
+
+
+@given(st.lists(st.integers(0, 6), max_size=12))
+def test_repeats_are_removed_as_upstream_does(items: list[int]) -> None:
+    """The last item takes the place of each repeat, also if it is one itself."""
+    expected, index = list(items), 0
+    while index < len(expected):
+        other = index + 1
+        while other < len(expected):
+            if expected[index] == expected[other]:
+                last = expected.pop()
+                if other < len(expected):
+                    expected[other] = last
+            else:
+                other += 1
+        index += 1
+    assert without_repeats(items) == expected
+
+
+@given(st.lists(st.sampled_from("abcdefg"), max_size=10), st.permutations("abcd"))
+def test_items_with_unknown_keys_are_sorted_as_by_upstreams_insertion_sort(keys: list[str], order: list[str]) -> None:
+    """An unknown key counts as smaller than the one before it."""
+    positions: dict[Any, int] = {key: index for index, key in enumerate(order)}
+    pairs: list[tuple[Any, Any]] = [(key, number) for number, key in enumerate(keys)]
+    expected = list(pairs)
+
+    def precedes(left: str, right: str) -> bool:
+        return left not in positions or right not in positions or positions[left] < positions[right]
+
+    if not all(key in positions for key in keys):
+        for index in range(1, len(expected)):
+            place = index
+            while place > 0 and precedes(expected[place][0], expected[place - 1][0]):
+                expected[place - 1], expected[place] = expected[place], expected[place - 1]
+                place -= 1
+        assert sort_by_position(pairs, positions) == expected

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import NotAcceptable
-from pykubelet.api.serializer import encode
+from pykubelet.api.serializer import decode_by_item, encode
 from pykubelet.apiserver.handlers.responsewriters import (
     PARTIAL,
     PARTIAL_LIST,
@@ -121,3 +121,14 @@ def test_plain_lines_are_one_line_for_each_event(changes: list[tuple[Any, str]])
 def test_only_large_answers_in_another_form_are_slow_to_encode(form: ResponseFormat, size: int, *, long: bool) -> None:
     """The server encodes slow ones in a thread."""
     assert is_slow_to_encode(ApiResponse(body=b"x" * size), view(form)) is long
+
+
+@pytest.mark.parametrize("items", [None, [], [{"metadata": {"name": f"n{number}"}} for number in range(9)]])
+def test_large_list_is_decoded_by_item_with_the_same_result(items: Any) -> None:
+    """Other threads run between two items."""
+    document = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
+    assert decode_by_item(encode(document)) == document
+    assert decode_by_item(encode({"kind": "Pod", "metadata": {"name": "a"}})) == {
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+    }

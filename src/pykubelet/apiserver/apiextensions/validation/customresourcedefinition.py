@@ -190,8 +190,9 @@ def _stored_version_errors(stored: list[str] | None, spec: Document) -> Iterator
         yield invalid(at, stored, "must have at least one stored version")
         return
     versions = spec.get("versions") or []
+    stored_names = set(stored)
     for version in versions:
-        if version.get("storage") and version.get("name") not in stored:
+        if version.get("storage") and version.get("name") not in stored_names:
             yield invalid(at, stored, f"must have the storage version {version.get('name', '')}")
     known = {version.get("name") for version in versions}
     for index, name in enumerate(stored):

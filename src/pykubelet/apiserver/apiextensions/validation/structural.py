@@ -28,6 +28,7 @@ from pykubelet.apiserver.apiextensions.schema.structural import (
     FieldPathError,
     display_field_path,
 )
+from pykubelet.kinds.rules import repeated_indexes
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
@@ -161,13 +162,14 @@ def _map_list_errors(schema: Document, keys: list[str], path: str) -> Iterator[F
 
 def _key_errors(items: Document, keys: list[str], path: str) -> Iterator[FieldError]:
     properties = items.get("properties", {})
+    repeated = repeated_indexes(keys)
     for index, key in enumerate(keys):
         if key not in properties:
             yield invalid(f"{path}.{MAP_KEYS}", keys, "entries must all be names of item properties")
         elif properties[key].get("type") in {"array", "object"}:
             detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
             yield invalid(f"{path}.items.properties[{key}].type", items.get("type", ""), detail)
-        if key in keys[:index]:
+        if index in repeated:
             yield invalid(f"{path}.{MAP_KEYS}", keys, "must not contain duplicate entries")
 
 
