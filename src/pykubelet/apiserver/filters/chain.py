@@ -39,6 +39,8 @@ from pykubelet.kinds.kind import Kind
 
 log = get_logger(__name__)
 
+# Large responses converted to a table or YAML at a time. More threads only take turns with the event loop more often.
+_MAX_CONVERSIONS = 2
 _READS = frozenset({"get", "list", "watch"})
 
 
@@ -86,6 +88,7 @@ class HandlerChain:
     ) -> None:
         self._access, self._kinds, self._handle, self._nonresource = access, kinds, handle, nonresource
         self._metrics, self._audit, self._clock = metrics, audit, clock
+        self._conversions = asyncio.Semaphore(_MAX_CONVERSIONS)
         self._proxied = proxied
         """Resources and subresources, such as `pods` and `exec`, whose requests become a `ProxiedRequest`."""
 
@@ -215,7 +218,8 @@ class HandlerChain:
         if isinstance(result, WatchStream):
             return WatchResponse(result, responsewriters.watch_lines(view, self._clock.now))
         if responsewriters.is_slow_to_encode(result, view):
-            return await asyncio.to_thread(responsewriters.encode_response, result, view, self._clock.now)
+            async with self._conversions:
+                return await asyncio.to_thread(responsewriters.encode_response, result, view, self._clock.now)
         return responsewriters.encode_response(result, view, self._clock.now)
 
 
