@@ -6,6 +6,7 @@ The node is whole and real, in this process: its runtime is containerd or proces
 import asyncio
 import os
 import random  # noqa: TID251  the seed is reported, so a run can be repeated
+import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -161,6 +162,12 @@ class LeakLab:
         cgroups = (f"cgroup {found}" for found in self._cgroups() - self._before)
         return [*folders, *cgroups, *self._mounts(), *self._processes(), *self._addresses()]
 
+    def unmount(self) -> None:
+        """Unmount what pods have left mounted."""
+        for found in [*self._mounts()]:
+            if (place := found.removeprefix("mount ")).startswith(f"{self.root}/"):
+                subprocess.run(["umount", "--lazy", place], check=True)
+
     def _mounts(self) -> Iterator[str]:
         places = [self.root] if self._containerd is None else [self.root, self._containerd.folder]
         for line in Path("/proc/self/mounts").read_text().splitlines():
@@ -221,6 +228,10 @@ async def open_leak_lab(folder: Path, containerd: ContainerdLab | None = None) -
     async with local_api(folder, clock=clock, ids=RandomIds()) as api, open_runtime(settings, clock=clock) as runtime:
         made = LeakLab(root, api.client, containerd)
         facts: dict[str, Any] = {"machine": FixedMachine(), "signals": NothingMeasured()}
-        async with node(settings, client=api.client, runtime=runtime, clock=clock, **facts) as started:
-            await started.until_ready()
-            yield made
+        try:
+            async with node(settings, client=api.client, runtime=runtime, clock=clock, **facts) as started:
+                await started.until_ready()
+                yield made
+        finally:
+            # After a failed test; the folder could not be removed.
+            made.unmount()
