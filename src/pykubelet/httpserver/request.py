@@ -20,6 +20,9 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 NO_QUERY: Mapping[str, str] = MappingProxyType({})
 
 
+def _nothing() -> None: ...
+
+
 class BodyTooLarge(Exception):
     """The body of a request exceeds the limit."""
 
@@ -43,6 +46,8 @@ class HttpRequest(NamedTuple):
     """The body; raises BodyTooLarge or BodyUnreadable."""
     id: str = ""
     """The audit ID, for servers that have one."""
+    authenticated: Callable[[], None] = _nothing
+    """Called once it is known that a user has sent this request: the connection is then kept before others."""
 
 
 class RequestTarget(NamedTuple):

@@ -10,13 +10,17 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from multidict import CIMultiDict, MultiMapping
 
 from pykubelet.aio.log import get_logger
+from pykubelet.aio.tasks import background_task
+from pykubelet.httpserver.connections import BoundedListener, Connection, ConnectionLimits
 from pykubelet.httpserver.request import BodyTooLarge, BodyUnreadable, HttpRequest, text_of
 from pykubelet.httpserver.response import HandlerResult, Handover, Headers, HttpResponse, HttpStream
 
@@ -41,6 +45,7 @@ class ServerLimits(NamedTuple):
     stalled_seconds: float
     """After how long a client that reads nothing is disconnected."""
     body_bytes: int = 0
+    connections: ConnectionLimits = ConnectionLimits()
 
 
 class HttpServer:
@@ -69,15 +74,14 @@ class HttpServer:
     @asynccontextmanager
     async def serving(self, listener: socket.socket, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
         """Serve a socket for the duration of the context; without `tls`, in plain text."""
-        runner = web.ServerRunner(_Server(self, self._limits), shutdown_timeout=self._limits.stop_seconds)
+        server = _Server(self, self._limits)
+        runner = web.ServerRunner(server, shutdown_timeout=self._limits.stop_seconds)
         await runner.setup()
         try:
-            site = web.SockSite(runner, listener, ssl_context=tls)
-            await site.start()
             try:
-                yield
+                async with background_task(server.listener.run(listener, tls), "listener"):
+                    yield
             finally:
-                await site.stop()
                 await self._drain()
         finally:
             await runner.cleanup()
@@ -92,15 +96,19 @@ class HttpServer:
                     await self._idle.wait()
 
     async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        protocol = request.protocol
+        assert isinstance(protocol, _Protocol)
         self._in_flight += 1
+        protocol.begun()
         try:
-            return await self._respond(request)
+            return await self._respond(request, protocol.authenticated)
         finally:
+            protocol.ended()
             self._in_flight -= 1
             if self._stopping and not self._in_flight:
                 self._idle.set()
 
-    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _respond(self, request: web.BaseRequest, authenticated: Callable[[], None]) -> web.StreamResponse:
         headers = _readable(request.headers)
         audit_id = "" if self._new_id is None else headers.get("Audit-ID", "")[:64] or self._new_id()
         limit = self._limits.body_bytes
@@ -112,6 +120,7 @@ class HttpServer:
             request.remote or "",
             lambda: read_body(request, limit),
             audit_id,
+            authenticated,
         )
         result = await self._handler(received)
         if type(result) is HttpResponse:
@@ -191,6 +200,14 @@ class HttpServer:
                 headers.add(name, value)
         return headers
 
+    def malformed_bytes(self) -> bytes:
+        """The same response as it is sent."""
+        reply = self._malformed
+        headers = self._all_headers(reply.content_type, reply.headers, "")
+        headers.update({hdrs.CONTENT_LENGTH: str(len(reply.body)), hdrs.CONNECTION: "close"})
+        lines = (f"HTTP/1.1 {reply.code} {HTTPStatus(reply.code).phrase}", *map(": ".join, headers.items()))
+        return "\r\n".join((*lines, "", "")).encode() + reply.body
+
     def malformed(self) -> web.StreamResponse:
         """The response to what is not HTTP, or exceeds the limits."""
         reply = self._malformed
@@ -216,18 +233,69 @@ class _Server(web.Server):
             max_headers=limits.headers,
         )
         self._owner = owner
+        self.listener = BoundedListener(limits.connections, self._new_protocol)
 
-    def __call__(self) -> web.RequestHandler:
+    def _new_protocol(self, connection: Connection) -> web.RequestHandler:
         protocol = _Protocol(self, loop=self._loop, **self._kwargs)
-        protocol.owner = self._owner
+        protocol.owner, protocol.listener, protocol.connection = self._owner, self.listener, connection
         return protocol
 
 
 class _Protocol(web.RequestHandler):
-    """One connection; answers malformed requests as the HttpServer says."""
+    """One connection; reports what happens on it, and answers malformed requests as the HttpServer says."""
 
-    __slots__ = ("owner",)
+    __slots__ = ("_body", "connection", "listener", "owner")
     owner: HttpServer
+    listener: BoundedListener
+    connection: Connection
+    _body: StreamReader
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._body, self.connection.transport = EMPTY_PAYLOAD, transport
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.listener.close(self.connection)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        requests, is_body = self._request_count, not self._body.is_eof()
+        super().data_received(data)
+        if self._messages:
+            self._body = self._messages[-1][1]
+        # What follows an upgrade is no head; aiohttp stops reading when it has too much of it.
+        if is_body or self._upgraded or not data:
+            return
+        if self._request_count > requests and len(self._messages) == 1 and not self._request_in_progress:
+            self.listener.head_complete(self.connection)
+        elif not self.listener.head_arriving(self.connection, len(data)):
+            self._reject()
+
+    def _reject(self) -> None:
+        """Answer that the head is too large, unless the client waits for another response."""
+        transport = self.transport
+        if transport is None:
+            return
+        if self._request_in_progress or self._messages:
+            transport.abort()
+        else:
+            transport.write(self.owner.malformed_bytes())
+            self.force_close()
+
+    def begun(self) -> None:
+        """A request of this connection is handled from now on."""
+        self.listener.begun(self.connection)
+        if not self._messages:
+            self.listener.head_complete(self.connection)
+
+    def authenticated(self) -> None:
+        """The request that is handled comes from a user."""
+        self.listener.authenticated(self.connection)
+
+    def ended(self) -> None:
+        """The request has been handled."""
+        self.listener.ended(self.connection)
 
     def handle_error(
         self,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.queues import Lagged
+from pykubelet.httpserver.connections import ConnectionLimits
 from pykubelet.httpserver.listener import LOOPBACK
 from pykubelet.httpserver.request import HttpRequest
 from pykubelet.httpserver.response import HttpResponse, HttpStream, Write
@@ -61,6 +62,8 @@ _LIMITS = ServerLimits(
     idle_seconds=60.0,
     stop_seconds=1.0,
     stalled_seconds=20.0,
+    # One client, loopback, gets half of them: six connections, as browsers open at most, for each stream.
+    connections=ConnectionLimits(total=12 * MOST_STREAMS, unauthenticated=128, waiting=256, head_bytes=64 * 1024),
 )
 
 
@@ -110,8 +113,10 @@ class WebPage:
         found = route(request.target, self._entrance.place)
         if found is None:
             return text(404, "page not found")
-        if found.part not in OPEN and not self._is_signed_in(request):
-            return self._refusal(found)
+        if found.part not in OPEN:
+            if not self._is_signed_in(request):
+                return self._refusal(found)
+            request.authenticated()
         if found.part not in OPEN | {PagePart.INDEX} and is_from_elsewhere(headers.get("Sec-Fetch-Site", "")):
             return text(403, "only the page itself may request data")
         try:

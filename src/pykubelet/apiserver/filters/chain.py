@@ -25,7 +25,15 @@ from pykubelet.apiserver.handlers import responsewriters
 from pykubelet.apiserver.handlers.responsewriters import Lines
 from pykubelet.apiserver.nonresource import NonResourceHandler, NonResourceRequest
 from pykubelet.apiserver.registry import ServedKinds
-from pykubelet.apiserver.request import ApiRequest, ApiResponse, AuthorizationAttributes, UserInfo, Verb, WatchStream
+from pykubelet.apiserver.request import (
+    ANONYMOUS_NAME,
+    ApiRequest,
+    ApiResponse,
+    AuthorizationAttributes,
+    UserInfo,
+    Verb,
+    WatchStream,
+)
 from pykubelet.httpserver.request import (
     NO_QUERY,
     BodyTooLarge,
@@ -147,6 +155,8 @@ class HandlerChain:
         target = read_target(request.target)
         user, context.impersonator = self._access.authenticate(request.headers, request.certificate)
         context.user = user
+        if user.name != ANONYMOUS_NAME or context.impersonator is not None:
+            request.authenticated()
         info = request_info(request.method, target.path, target.query)
         if info is None:
             self._access.check(AuthorizationAttributes(user=user, verb=request.method.lower(), path=target.path))

@@ -156,6 +156,7 @@ class KubeletHandlers:
             await self._auth.check(
                 request.method, target.path, request.headers.get("Authorization", ""), request.certificate
             )
+            request.authenticated()
             found = route(request.method, target.path, debugging=self._debugging)
             return await self._outcome(request, target, found)
         except HttpError as refused:

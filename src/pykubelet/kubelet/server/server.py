@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from pykubelet.aio.log import get_logger
+from pykubelet.httpserver.connections import ConnectionLimits
 from pykubelet.httpserver.request import HttpRequest
 from pykubelet.httpserver.response import Ended, HandlerResult, Handover, HttpResponse, text_response
 from pykubelet.httpserver.server import HttpServer, ServerLimits
@@ -41,6 +42,8 @@ _LIMITS = ServerLimits(
     stop_seconds=2.0,
     stalled_seconds=30.0,
     body_bytes=64 * 1024,
+    # Its clients are API servers, for sessions and logs, and scrapers.
+    connections=ConnectionLimits(total=4096, unauthenticated=512, waiting=2048, head_bytes=1024 * 1024 + 64 * 1024),
 )
 # The kubelet's streamingConnectionIdleTimeout.
 IDLE_SECONDS = 4 * 3600.0
