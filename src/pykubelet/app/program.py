@@ -11,6 +11,7 @@ import resource
 import signal
 import stat
 import threading
+from asyncio import sslproto
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -36,6 +37,8 @@ READY_THREADS = 16
 """The number of threads that are started at once."""
 STOP_SECONDS = 10.0
 """How long a program may take to stop."""
+# asyncio's own 256 KiB would make a thousand idle connections a quarter of a gigabyte.
+_TLS_BUFFER_BYTES = 32 * 1024
 # Net allocations before a collection of the youngest generation; a request or sync makes a few thousand.
 _GARBAGE_THRESHOLDS = (20_000, 20, 50)
 Say = Callable[[str], None]
@@ -91,6 +94,7 @@ def run(main: Main) -> None:
 
 async def _until_stopped(main: Main, clock: Clock) -> None:
     raise_file_limit()
+    shrink_tls_buffers()
     forbid_core_dumps()
     widen_threads()
     await main(clock, _stop_event())
@@ -134,6 +138,11 @@ def raise_file_limit() -> None:
     # An unlimited hard limit exceeds the kernel's own maximum; the limit then stays as it is.
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def shrink_tls_buffers() -> None:
+    """Have asyncio read two TLS records at a time: it keeps that much memory for each connection, idle or not."""
+    sslproto.SSLProtocol.max_size = _TLS_BUFFER_BYTES
 
 
 def forbid_core_dumps() -> None:
