@@ -18,7 +18,7 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from enum import Enum, auto
+from enum import IntEnum, auto
 from itertools import chain
 from typing import NamedTuple
 
@@ -61,7 +61,9 @@ class ConnectionLimits(NamedTuple):
     """How long the first byte, the TLS handshake with the first head, and each further head may take."""
 
 
-class ConnectionState(Enum):
+class ConnectionState(IntEnum):
+    """Where a connection is in its life; integers, because each request looks some up."""
+
     SILENT = auto()
     """Nothing has been received."""
     READY = auto()

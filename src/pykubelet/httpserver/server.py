@@ -286,7 +286,7 @@ class _Protocol(web.RequestHandler):
     def begun(self) -> None:
         """A request of this connection is handled from now on."""
         self.listener.begun(self.connection)
-        if not self._messages:
+        if self.connection.head_bytes and not self._messages:
             self.listener.head_complete(self.connection)
 
     def authenticated(self) -> None:
