@@ -52,6 +52,9 @@ STARTS = [
     ("since the last", cron("*/5 * * * *", last=30), 31, 30, None, 0),
     ("within the deadline", cron("*/5 * * * *", last=30, deadline=60), 31, 30, None, 0),
     ("outside the deadline", cron("*/5 * * * *", last=30, deadline=60), 32, 31, None, 0),
+    ("at this moment", cron(HOURLY), 60, 0, 60, 0),
+    ("the second at this moment", cron(HOURLY), 120, 0, 120, 2),
+    ("missed four, the fifth at this moment", cron(HOURLY), 300, 0, 300, 5),
     ("deadline beyond all calendars", cron(HOURLY, deadline=2**62), 61, 0, 60, 0),
 ]
 

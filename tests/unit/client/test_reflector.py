@@ -207,6 +207,21 @@ async def test_reflector_respects_retry_after(following: Follow) -> None:
     assert len(follow.client.lists) == 2
 
 
+async def test_reflector_waits_when_an_open_watch_is_throttled(following: Follow) -> None:
+    """Unlike a cut, a 429 on a stream that worked is no reason to resume at once; its revision is still valid."""
+    follow = following()
+    async with follow.running():
+        await asyncio.sleep(5)
+        follow.client.cut(TooManyRequests("slow", retry_after_seconds=20))
+        await asyncio.sleep(19)
+        assert len(follow.client.watches) == 1
+        follow.put("late")
+        await asyncio.sleep(2)
+        assert len(follow.client.watches) == 2
+        follow.assert_same()
+    assert len(follow.client.lists) == 1
+
+
 async def test_reflector_backs_off_when_streams_end_at_once(following: Follow) -> None:
     follow = following()
     async with follow.running():

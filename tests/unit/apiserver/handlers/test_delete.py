@@ -1,9 +1,11 @@
 """Deleting objects: grace period, finalizers, preconditions, dependents, collections."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from pykubelet.apiserver.storage.interfaces import StoreKey
 from verb_requests import MERGE, Asker, config_map, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -37,6 +39,20 @@ async def test_grace_period_can_only_be_shortened(asker: Asker) -> None:
     assert sooner["metadata"]["generation"] == marked["metadata"]["generation"] == 2
     await asker.ask("DELETE", f"{PODS}/a?gracePeriodSeconds=0")
     assert (await asker.refused("GET", f"{PODS}/a"))[0] == 404
+
+
+async def test_pod_without_grace_stays_when_it_changes_between_mark_and_removal(asker: Asker) -> None:
+    """Only the marked pod is removed, and not another one that has taken its place since."""
+    made = await asker.ask("POST", PODS, pod("a", nodeName="n"))
+    key, store = StoreKey("pods", "default", "a"), asker.api.store
+    removal = asyncio.create_task(asker.ask("DELETE", f"{PODS}/a?gracePeriodSeconds=0"))
+    while (marked := store.newest(key)) is not None and "deletionTimestamp" not in marked.document["metadata"]:
+        await asyncio.sleep(0)
+    assert marked is not None
+    other = {**marked.document, "metadata": {"name": "a", "namespace": "default", "uid": "another"}}
+    await store.write(key, lambda _: other)
+    assert (await removal)["metadata"]["uid"] == made["metadata"]["uid"]
+    assert (await asker.ask("GET", f"{PODS}/a"))["metadata"]["uid"] == "another"
 
 
 async def test_object_waits_for_its_finalizers_and_takes_no_new_ones(asker: Asker) -> None:

@@ -54,6 +54,15 @@ async def test_pages_of_a_selection_have_no_remaining_count(asker: Asker) -> Non
     assert names(await asker.ask("GET", f"{MAPS}?limit=2&labelSelector=odd%3D0&continue={token}")) == ["e"]
 
 
+async def test_page_that_ends_with_the_last_object_is_the_last_page(asker: Asker) -> None:
+    """Nothing follows `e`, so a page that it fills has no token; objects that follow `d` get one, selected or not."""
+    await fill(asker)
+    whole = await asker.ask("GET", f"{MAPS}?limit=3&labelSelector=odd%3D0")
+    assert (names(whole), set(whole["metadata"])) == (["a", "c", "e"], {"resourceVersion"})
+    first = await asker.ask("GET", f"{MAPS}?limit=2&labelSelector=odd%3D1")
+    assert (names(first), set(first["metadata"])) == (["b", "d"], {"resourceVersion", "continue"})
+
+
 async def test_expired_page_offers_a_token_for_the_newest_state(asker: Asker) -> None:
     """The Status of the 410 has a token with which the list continues, but no longer at one revision."""
     await fill(asker)

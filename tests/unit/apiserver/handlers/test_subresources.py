@@ -175,6 +175,21 @@ async def test_eviction_of_a_pod_that_does_not_run_needs_no_budget(asker: Asker)
     assert (await asker.refused("POST", f"{PODS}/q/eviction", body))[0] == 400
 
 
+@pytest.mark.parametrize("wrong", [{"uid": "another"}, {"resourceVersion": "1"}])
+async def test_eviction_changes_nothing_when_a_precondition_fails(asker: Asker, wrong: dict[str, str]) -> None:
+    """The pod is not even marked: its DisruptionTarget condition would say that it is being evicted."""
+    await running(asker, "p")
+    before = await asker.ask("GET", f"{PODS}/p")
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    refused = {**body, "deleteOptions": {"preconditions": wrong}}
+    assert (await asker.refused("POST", f"{PODS}/p/eviction", refused))[0] == 409
+    assert await asker.ask("GET", f"{PODS}/p") == before
+    right = {name: before["metadata"][name] for name in ("uid", "resourceVersion")}
+    allowed = {**body, "deleteOptions": {"preconditions": right}}
+    assert await asker.ask("POST", f"{PODS}/p/eviction", allowed) == SUCCESS
+    assert "deletionTimestamp" in (await asker.ask("GET", f"{PODS}/p"))["metadata"]
+
+
 async def test_ephemeral_containers_are_added_only_by_their_subresource(asker: Asker) -> None:
     """A patch of the pod itself is refused; the subresource ignores other changes."""
     await asker.ask("POST", PODS, pod("a", nodeName="n"))

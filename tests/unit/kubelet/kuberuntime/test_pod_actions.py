@@ -88,6 +88,24 @@ def test_plan_that_only_kills_starts_nothing(wanted: Pod, seen: RuntimePod, prob
         assert (actions.start == ()) is bool(wanted.spec.init_containers) or not actions.start_init
 
 
+def test_sidecar_is_not_restarted_when_the_pod_is_over() -> None:
+    """The only regular container is killed for its liveness probe and not restarted; the sidecar has crashed before."""
+    wanted = pod(containers=[container("c0")], init_containers=(container("i0", **SIDECAR),), restart_policy="Never")
+    running, crashed = (
+        RuntimeContainer(
+            id=f"{name}-0", name=name, state=state, hash=container_hash(container(name)), exit_code=1, created_at=EPOCH
+        )
+        for name, state in (("c0", ContainerState.RUNNING), ("i0", ContainerState.EXITED))
+    )
+    sandbox = Sandbox(id="sandbox-0", attempt=0, is_ready=True, created_at=EPOCH, ips=("10.0.0.1",))
+    seen = RuntimePod(uid=UID, namespace="default", name="web", sandboxes=(sandbox,), containers=(running, crashed))
+    over = compute_pod_actions(wanted, seen, ProbeResults(liveness={"c0-0": False}))
+    assert (over.kill_pod, [one.container_id for one in over.kills]) == (True, ["c0-0"])
+    assert over.start_init == over.start == ()
+    alive = compute_pod_actions(wanted, seen, ProbeResults(liveness={"c0-0": True}))
+    assert (alive.kill_pod, [one.name for one in alive.start_init]) == (False, ["i0"])
+
+
 @given(pods(), views(), verdicts())
 @few
 def test_plan_starts_each_container_once_and_in_the_order_of_the_spec(

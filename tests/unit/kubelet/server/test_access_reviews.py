@@ -1,5 +1,6 @@
 """TokenReviews and SubjectAccessReviews: what is sent, what is cached, and for how long."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -93,6 +94,23 @@ async def test_access_review_contains_node_and_user() -> None:
     assert (asked.resource, asked.subresource, asked.name, asked.verb) == ("nodes", "proxy", "node-1", "create")
     assert (spec.user, spec.groups, spec.uid, spec.extra) == ("jane", ("editors",), "uid-1", {"scopes": ("a", "b")})
     assert other.groups == ()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(replace(JANE, name="joan"), id="name"),
+        pytest.param(replace(JANE, groups=()), id="groups"),
+        pytest.param(replace(JANE, uid="uid-2"), id="uid"),
+        pytest.param(replace(JANE, extra={"scopes": ("a",)}), id="extra"),
+    ],
+)
+async def test_cached_permission_is_not_used_for_a_user_that_differs_in_one_property(other: KubeletUser) -> None:
+    reviews, server, _ = made()
+    for user in (JANE, other, JANE, other):
+        assert await reviews.is_allowed(user, "get", "pods")
+    asked = [(one.spec.user, one.spec.groups, one.spec.uid, one.spec.extra) for one in server.reviews]
+    assert asked == [(user.name, user.groups, user.uid, user.extra) for user in (JANE, other)]
 
 
 async def test_failed_review_is_repeated() -> None:
