@@ -30,6 +30,10 @@ class PykubeletProcess:
         """The arguments of `pykubelet` for the next start."""
         raise NotImplementedError
 
+    def wrapper(self) -> list[str]:
+        """A command that becomes the program, such as a tracer."""
+        return []
+
     @property
     def pid(self) -> int:
         assert self._process is not None
@@ -69,7 +73,7 @@ class PykubeletProcess:
 
     def launch(self) -> threading.Event:
         """Start it; the event is set when it is ready, or has ended."""
-        command = [sys.executable, "-X", "faulthandler", "-m", "pykubelet", *self.command()]
+        command = [*self.wrapper(), sys.executable, "-X", "faulthandler", "-m", "pykubelet", *self.command()]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONWARNINGS": "error"})
         ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(self._process, ready), daemon=True)
