@@ -14,9 +14,6 @@ from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.rest import RestClient
 from recorded_runs import Replay
 
-TRIES = 3
-"""A loaded machine may be too slow for a life that counts its seconds: one that went otherwise is lived once more."""
-
 
 async def live(
     cluster: ProcessCluster, recording: Callable[[str, str], Document], *, apart_seconds: float = 0.0
@@ -39,11 +36,10 @@ async def live(
             found[name] = recorded_runs.differences(name, life, given, unseen=1)
 
         await asyncio.sleep(recorded_runs.SETTLED_SECONDS)
-        for attempt in range(TRIES):
-            async with asyncio.TaskGroup() as group:
-                for name in sorted((name for name, differs in found.items() if differs), key=_length, reverse=True):
-                    group.create_task(one(name, f"{name}-{attempt}"), name=f"life {name}")
-                    await asyncio.sleep(apart_seconds)
+        async with asyncio.TaskGroup() as group:
+            for name in sorted(recorded_runs.NAMES, key=_length, reverse=True):
+                group.create_task(one(name, f"{name}-0"), name=f"life {name}")
+                await asyncio.sleep(apart_seconds)
     return found
 
 

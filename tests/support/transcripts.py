@@ -67,7 +67,7 @@ def _masked_text(text: str, namespace: str, key: str) -> str:
 
 
 def exact(want: Any, got: Any, path: str = "$") -> Iterator[str]:
-    """How two values differ."""
+    """How two values differ, in their types too: 1, 1.0 and true are three values."""
     if isinstance(want, dict) and isinstance(got, dict):
         yield from (f"{path}.{key}: missing" for key in want if key not in got)
         yield from (f"{path}.{key}: not expected ({got[key]!r})" for key in got if key not in want)
@@ -80,7 +80,7 @@ def exact(want: Any, got: Any, path: str = "$") -> Iterator[str]:
         else:
             for place, (left, right) in enumerate(zip(want, got, strict=True)):
                 yield from exact(left, right, f"{path}[{place}]")
-    elif want != got:
+    elif type(want) is not type(got) or want != got:
         yield f"{path}: want {want!r}, got {got!r}"
 
 
@@ -98,7 +98,7 @@ def subset(want: Any, got: Any, path: str = "$") -> Iterator[str]:
             return
         for place, item in enumerate(want):
             yield from _element(item, got, f"{path}[{place}]")
-    elif want != got:
+    elif type(want) is not type(got) or want != got:
         yield f"{path}: want {want!r}, got {got!r}"
 
 
@@ -107,7 +107,7 @@ def _element(want: Any, got: list[Any], path: str) -> Iterator[str]:
         named = (item for item in got if isinstance(item, dict) and item.get("name") == want["name"])
         same = [item for item in named if item.get("kind") == want.get("kind")]
         yield from subset(want, same[0], path) if same else (f"{path} {want['name']}: missing",)
-    elif want not in got:
+    elif all(any(exact(want, item)) for item in got):
         yield f"{path}: {want!r} missing"
 
 
@@ -187,8 +187,8 @@ class Play:
         with closing(self._send(step)) as connection, connection.getresponse() as response:
             text = response.read().decode()
             got: Got = {"status": response.status}
-            if warning := response.headers.get("Warning"):
-                got["warning"] = warning
+            if warnings := response.headers.get_all("Warning"):
+                got["warning"] = ", ".join(warnings)
         try:
             got["body"] = json.loads(text)
         except ValueError:

@@ -20,9 +20,20 @@ _FILE = file_origin("/etc/manifests/web.yaml")
 _URL = url_origin("http://manifests.example/web")
 _HASH = "kubernetes.io/config.hash"
 # Upstream accepts these silently, or reads only the first of two documents; here they are errors.
-_STRICT = {"unknown field", "wrong case of a field", "duplicate yaml key", "unknown field in a container"}
-# Upstream's file source reads no lists at all, and its URL source no list of kind List.
-_LISTS = ("pod list", "List kind")
+_STRICT = {
+    "unknown field": 'spec.nonsense: unknown field (did you mean "nodeName"?)',
+    "wrong case of a field": 'spec.hostnetwork: unknown field (did you mean "hostNetwork"?)',
+    "duplicate yaml key": "metadata.name: key is given twice (first at line 4)",
+}
+# Upstream's file source reads no lists at all, and its URL source no list of kind List: the pods and errors of ours.
+_LISTS: dict[str, tuple[list[str], list[str]]] = {
+    "pod list json": (["one-node-1", "two-node-1"], []),
+    "pod list json, one without name": (["one-node-1"], ["invalid pod: name is needed for the pod"]),
+    "pod list json, a secret volume": ([], ["static pods may not reference secrets"]),
+    "List kind json": (["one-node-1"], []),
+}
+# Here a bad item of a list does not take the good ones with it.
+_OTHER_ITEMS = {"pod list json, one without name": ["one-node-1"]}
 # These errors come from decoding, not from validation: ours name field and line instead.
 _READER_TEXTS = (
     "quantities must match",
@@ -84,18 +95,18 @@ def test_decode_pods_equals_the_go_kubelet_when_given_a_manifest(case: dict[str,
     expected = _expected(case, kind)
     if case["name"] in _STRICT:
         assert expected["error"] is None
-        assert decoded.problems
+        assert [problem.message for problem in decoded.problems] == [_STRICT[case["name"]]]
         assert not decoded.pods
-    elif case["name"].startswith(_LISTS) and not expected["parsed"]:
-        assert decoded.pods or decoded.problems
+    elif case["name"] in _LISTS and not expected["parsed"]:
+        names = [pod.metadata.name for pod in decoded.pods]
+        assert (names, [problem.message for problem in decoded.problems]) == _LISTS[case["name"]]
     elif expected["error"] is None:
         pods = expected.get("pods", [expected.get("pod")])
-        # Upstream reads the first document only.
-        read = decoded.pods[:1] if "\n---" in case["manifest"] else decoded.pods
-        assert [_shown(to_document(pod)) for pod in read] == [_without_noise(pod) for pod in pods]
+        assert [_shown(to_document(pod)) for pod in decoded.pods] == [_without_noise(pod) for pod in pods]
         assert not decoded.problems
     elif expected["parsed"] and not expected["error"].startswith(_READER_TEXTS):
         assert expected["error"] in [problem.message for problem in decoded.problems]
+        assert [pod.metadata.name for pod in decoded.pods] == _OTHER_ITEMS.get(case["name"], [])
     else:
         assert decoded.problems
         assert not decoded.pods
