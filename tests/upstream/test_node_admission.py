@@ -318,11 +318,23 @@ def test_sysctl_pattern_that_makes_no_sense_is_a_value_error(bad: str) -> None:
         SysctlAllowlist([bad])
 
 
-def test_safe_sysctls_depend_on_the_kernel() -> None:
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("ip_local_reserved_ports", (3, 16)),
+        ("tcp_keepalive_time", (4, 5)),
+        ("tcp_fin_timeout", (4, 6)),
+        ("tcp_keepalive_intvl", (4, 5)),
+        ("tcp_keepalive_probes", (4, 5)),
+        ("tcp_rmem", (4, 15)),
+        ("tcp_wmem", (4, 15)),
+    ],
+)
+def test_safe_sysctls_depend_on_the_kernel(name: str, first: tuple[int, int]) -> None:
     """Fewer sysctls are safe on older kernels."""
-    assert "net.ipv4.tcp_rmem" in safe_sysctls((4, 15))
-    assert "net.ipv4.tcp_rmem" not in safe_sysctls((4, 14))
-    assert len(safe_sysctls((3, 0))) == 5
+    assert f"net.ipv4.{name}" in safe_sysctls(first)
+    assert f"net.ipv4.{name}" not in safe_sysctls((first[0], first[1] - 1))
+    assert len(safe_sysctls((0, 0))) == 5
 
 
 MI = 1024**2

@@ -16,6 +16,29 @@ def test_error_survives_the_wire(kind: type[errors.ApiError]) -> None:
     assert not got.has_cause("Other")
 
 
+def test_reasons_have_the_codes_of_kubernetes() -> None:
+    assert {kind.reason: kind.code for kind in errors.CLASSES} == {
+        "BadRequest": 400,
+        "Unauthorized": 401,
+        "Forbidden": 403,
+        "NotFound": 404,
+        "MethodNotAllowed": 405,
+        "NotAcceptable": 406,
+        "AlreadyExists": 409,
+        "Conflict": 409,
+        "Gone": 410,
+        "Expired": 410,
+        "RequestEntityTooLarge": 413,
+        "UnsupportedMediaType": 415,
+        "Invalid": 422,
+        "TooManyRequests": 429,
+        "InternalError": 500,
+        "ServerTimeout": 500,
+        "ServiceUnavailable": 503,
+        "Timeout": 504,
+    }
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [

@@ -45,6 +45,7 @@ def test_released_lease_is_free_at_once() -> None:
     """The next candidate does not have to wait."""
     gone = release(claim(None, "a", LeaderElectionConfig(), NOW), NOW)
     assert (gone.holder_identity, gone.lease_duration_seconds, gone.lease_transitions) == ("", 1, 0)
+    assert (gone.acquire_time, gone.renew_time) == (TIME, TIME)
     assert not ObservedLease(gone, 0).is_held_by_other("b", 0)
     assert identity_of("host", "uid") == "host_uid"
 

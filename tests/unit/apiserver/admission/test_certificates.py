@@ -88,6 +88,16 @@ async def test_status_that_does_not_change_needs_no_right(store: DurableStore) -
     assert rules.admit(asked(ALICE, verb="delete"), None, document()) is None
 
 
+async def test_new_condition_needs_the_right_although_the_certificate_is_the_same(store: DurableStore) -> None:
+    rules, old = admission(store), document(certificate="QUJD", conditions=[APPROVED])
+    new = document(certificate="QUJD", conditions=[APPROVED, {**APPROVED, "type": "Failed"}])
+    with pytest.raises(ApiError, match="user not permitted to sign requests"):
+        rules.admit(asked(ALICE, "status"), new, old)
+    with pytest.raises(ApiError, match="user not permitted to sign requests"):
+        rules.admit(asked(ALICE, "status"), document(certificate="REVG", conditions=[APPROVED]), old)
+    assert rules.admit(asked(ALICE, "status"), old, old) is not None
+
+
 async def test_conditions_get_their_times(store: DurableStore) -> None:
     """Both times are set to now; lastTransitionTime stays when the condition was there before."""
     rules, then = admission(store), "2025-01-01T00:00:00Z"

@@ -36,6 +36,7 @@ _DOCUMENT: dict[str, Any] = {
         (".spec.list[-1]", [4]),
         (".spec.list[1:3]", [2, 3]),
         (".spec.list[:2]", [1, 2]),
+        (".spec.list[::1]", [1, 2, 3, 4]),
         (".spec.list[::2]", [1, 3]),
         (".spec.list[-2:]", [3, 4]),
         (".spec.list[0,2]", [1, 3]),

@@ -250,6 +250,7 @@ def test_only_failures_after_the_last_success_count() -> None:
     assert next_record(old, ended(7), []) == NO_FAILURES
     assert next_record(old, ended(9), ended(9, 5)) == NO_FAILURES
     assert next_record(old, ended(5), ended(9, 5, 7)) == FailureRecord(2, late)
+    assert next_record(old, ended(8, 5), ended(9, 5, 7)) == FailureRecord(1, late)
 
 
 SIDECAR = PodSpec(init_containers=(Container(name="side", restart_policy="Always"), Container(name="init")))

@@ -20,6 +20,24 @@ def _errors(stated: dict[str, Any], value: Any, **more: Any) -> list[str]:
     return [str(error) for error in value_errors({"x": value}, compile_schema({"properties": {"x": stated}}), **more)]
 
 
+@pytest.mark.parametrize("nest", ["properties", "items", "additionalProperties"])
+@pytest.mark.parametrize(
+    ("inner", "flag"),
+    [
+        pytest.param({"default": 1}, "has_defaults", id="defaults"),
+        pytest.param({"type": "array", "x-kubernetes-list-type": "set"}, "has_unique_lists", id="lists"),
+        pytest.param({"type": "object", "x-kubernetes-embedded-resource": True}, "has_embedded", id="embedded"),
+        pytest.param({"x-kubernetes-validations": [{"rule": "true"}]}, "has_rules", id="rules"),
+    ],
+)
+def test_schema_knows_what_only_one_of_its_parts_needs(nest: str, inner: dict[str, Any], flag: str) -> None:
+    """Validation skips schemas in which no part needs it."""
+    parts = {"plain": {"type": "string"}, "x": inner, "other": {}} if nest == "properties" else inner
+    schema = compile_schema({"properties": {"plain": {"type": "string"}, "deep": {nest: parts}}})
+    flags = ("has_defaults", "has_unique_lists", "has_embedded", "has_rules")
+    assert {name for name in flags if getattr(schema, name)} == {flag}
+
+
 CASES = [
     ("type", {"type": "integer"}, "a", 'x: Invalid value: "string": x in body must be of type integer: "string"'),
     ("float", {"type": "integer"}, 1.5, 'x: Invalid value: "number": x in body must be of type integer: "number"'),
