@@ -1,0 +1,472 @@
+"""Makes random small wrong changes to the modules that decide, and prints those that no test notices.
+
+Every change is made in a copy of the tree, never in the tree itself: a comparison, `and` and `or`, a condition, a
+number, a statement, swapped or dropped arguments. The tests most likely to notice it run first: those that called the
+changed function when all tests ran once (`call_map.py`; this takes minutes and is kept, `--record` does it again), and
+tests of the same files that are newer. A change is caught if one of them fails, or does not end in time.
+"""
+
+import argparse
+import ast
+import copy
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.util import cache_from_source
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).resolve().parent.parent
+DECISIONS = (
+    "aio/backoff.py aio/queues.py api/*.py api/patch/*.py kinds/**/*.py",
+    "apiserver/fieldmanager/*.py apiserver/authorization/*.py apiserver/admission/*.py apiserver/tables/*.py",
+    "apiserver/handlers/delete.py apiserver/handlers/eviction.py apiserver/handlers/get.py",
+    "apiserver/handlers/options.py apiserver/apiextensions/schema/*.py apiserver/storage/watch_cache.py",
+    "client/reflector.py client/event_correlator.py client/leaderelection.py client/indexer.py",
+    "controllers/**/*.py scheduler/*.py",
+    "kubelet/config/*.py kubelet/pod/*.py kubelet/pod_workers/*.py kubelet/pleg/*.py kubelet/status/*.py",
+    "kubelet/kuberuntime/*.py kubelet/eviction/*.py kubelet/lifecycle/*.py kubelet/prober/results.py",
+    "kubelet/images/image_gc_manager.py kubelet/nodestatus/conditions.py kubelet/nodeshutdown/*.py",
+)
+"""The modules whose decisions are changed, below src/pykubelet."""
+TESTS = ("tests/unit", "tests/contract", "tests/upstream", "tests/flow")
+LAST_TESTS = {
+    **dict.fromkeys(("api/", "kinds/", "apiserver/"), "tests/upstream/test_transcripts.py"),
+    "kubelet/config/http.py": "tests/real/test_url_source.py",
+    "kubelet/config/file.py": "tests/real/test_file_source.py",
+}
+"""Run last, by the beginning of a path: their programs are other processes, so the call map does not know them."""
+TEST_SECONDS = 30.0
+"""Tests are added for one change until they take this long together."""
+FIRST_FILES = 4
+NO_TESTS = 5
+"""The exit code of pytest if it found no test to run."""
+START_SECONDS = 60.0
+"""A run of tests may take this long and four times the time that its tests took, then it counts as hanging."""
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+_CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+# Their arguments say how something is printed, declared or measured, not what is decided.
+_IGNORED_CALLS = {"log", "get_logger", "field", "TypeVar", "cast", "zip", "isinstance", "re", "namedtuple"}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One wrong change: the text between two offsets of a file is replaced."""
+
+    path: str
+    line: int
+    function: str
+    """The qualified name of the changed function; empty for code outside functions."""
+    start: int
+    end: int
+    kind: str
+    old: str
+    new: str
+
+    def apply(self, source: bytes) -> bytes:
+        return source[: self.start] + self.new.encode() + source[self.end :]
+
+
+class MutationFinder(ast.NodeVisitor):
+    """Finds every possible mutation of one module."""
+
+    def __init__(self, path: str, source: bytes) -> None:
+        self.found: list[Mutation] = []
+        self._path, self._source = path, source
+        self._scope: list[tuple[str, bool]] = []
+        self._starts = [0]
+        for line in source.splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def _offsets(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = self._starts[node.lineno - 1] + node.col_offset
+        return start, self._starts[node.end_lineno - 1] + node.end_col_offset
+
+    def _add(self, kind: str, node: ast.expr | ast.stmt, new: ast.AST | str) -> None:
+        start, end = self._offsets(node)
+        text = new if isinstance(new, str) else ast.unparse(new)
+        # A changed expression keeps the place that its brackets gave it.
+        text = f"({text})" if isinstance(node, ast.expr) and not isinstance(new, str) else text
+        function, qualified = "", []
+        for name, is_function in self._scope:
+            qualified.append(name)
+            if is_function:
+                function = ".".join(qualified)
+                qualified.append("<locals>")
+        old = self._source[start:end].decode()
+        self.found.append(Mutation(self._path, node.lineno, function, start, end, kind, old, text))
+
+    def _inside(self, node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, *, is_function: bool) -> None:
+        self._scope.append((node.name, is_function))
+        if is_function and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for default in (*node.args.defaults, *node.args.kw_defaults):
+                if default is not None:
+                    self.visit(default)
+        for statement in node.body:
+            self.visit(statement)
+        self._scope.pop()
+
+    # Decorators, annotations and base classes are not visited.
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        bases = {ast.unparse(base) for base in node.bases}
+        if "Protocol" not in bases:
+            self._inside(node, is_function=False)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self._inside(node, is_function=True)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
+        self._inside(node, is_function=True)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """The parts of an f-string have no usable positions before Python 3.12."""
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """Assertions narrow types."""
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        for place, operator in enumerate(node.ops):
+            new = copy.deepcopy(node)
+            new.ops[place] = _OPPOSITES[type(operator)]()
+            self._add("comparison", node, new)
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        self._add("and/or", node, ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values))
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            self._add("negation", node, node.operand)
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        if isinstance(node.op, ast.Add | ast.Sub):
+            self._add("arithmetic", node, ast.BinOp(node.left, _other_sign(node.op), node.right))
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test) == "TYPE_CHECKING":
+            return
+        # Other conditions are changed where they are visited.
+        if not isinstance(node.test, ast.Compare | ast.UnaryOp | ast.NamedExpr):
+            self._add("negation", node.test, ast.UnaryOp(ast.Not(), node.test))
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self._add("swapped", node, ast.IfExp(node.test, node.orelse, node.body))
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, bool):
+            self._add("constant", node, repr(not node.value))
+        elif isinstance(node.value, int | float):
+            self._add("constant", node, repr(node.value + 1))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = ast.unparse(node.func)
+        if name.partition(".")[0] in _IGNORED_CALLS:
+            return
+        if name in _CALLS:
+            self._add("min/max/any/all", node.func, _CALLS[name])
+        if name not in _CALLS and len(node.args) == 2 and not any(isinstance(one, ast.Starred) for one in node.args):
+            self._add("swapped", node, ast.Call(node.func, node.args[::-1], node.keywords))
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                rest = [one for one in node.keywords if one is not keyword]
+                self._add("dropped argument", node, ast.Call(node.func, node.args, rest))
+        self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+            self._add("return", node, "return None")
+        elif self._scope:
+            self._add("statement", node, "pass")
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        value = node.value.value if isinstance(node.value, ast.Await) else node.value
+        if not isinstance(value, ast.Call) or not self._scope:
+            self.generic_visit(node)
+        elif ast.unparse(value.func).partition(".")[0] != "log":
+            self._add("statement", node, "pass")
+            self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self._add("statement", node, "pass")
+        self.generic_visit(node)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        self._add("statement", node, "pass")
+        self.generic_visit(node)
+
+    def visit_Continue(self, node: ast.Continue) -> None:
+        self._add("statement", node, "pass")
+
+    def visit_Break(self, node: ast.Break) -> None:
+        self._add("statement", node, "pass")
+
+
+def _other_sign(operator: ast.operator) -> ast.operator:
+    return ast.Sub() if isinstance(operator, ast.Add) else ast.Add()
+
+
+def all_mutations(root: Path, patterns: Sequence[str]) -> list[Mutation]:
+    """Every mutation of the modules that match, in a fixed order."""
+    source = root / "src/pykubelet"
+    paths = {path for pattern in patterns for path in source.glob(pattern) if "generated" not in path.parts}
+    found: list[Mutation] = []
+    for path in sorted(paths):
+        text = path.read_bytes()
+        finder = MutationFinder(str(path.relative_to(source)), text)
+        finder.visit(ast.parse(text))
+        found += finder.found
+    return found
+
+
+def copy_tree(folder: Path) -> None:
+    """Makes the folder equal to the files of the tree that git knows or would add."""
+    listed = subprocess.run(
+        ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    wanted = {name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()}
+    for name in ("src", "tests", "tools"):
+        for path in [*(folder / name).rglob("*")]:
+            if path.is_file() and str(path.relative_to(folder)) not in wanted:
+                path.unlink()
+    for name in wanted:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+
+
+def sample(mutations: Sequence[Mutation], count: int, choice: random.Random) -> list[Mutation]:
+    """Chooses equally many of each kind, because the frequent kinds are those that are easiest to notice."""
+    kinds: dict[str, list[Mutation]] = {}
+    for one in mutations:
+        kinds.setdefault(one.kind, []).append(one)
+    for left in kinds.values():
+        choice.shuffle(left)
+    chosen: list[Mutation] = []
+    while len(chosen) < count and any(kinds.values()):
+        chosen += [left.pop() for left in kinds.values() if left]
+    return chosen[:count]
+
+
+class CallMap:
+    """Which tests call which function, from one run of all tests in a copy of the tree."""
+
+    def __init__(self, recorded: dict[str, dict[str, list[int]] | dict[str, float]]) -> None:
+        self._seconds: dict[str, float] = dict(recorded["tests"])  # type: ignore[arg-type]
+        self._names = [*self._seconds]
+        self._callers: dict[str, list[int]] = dict(recorded["callers"])  # type: ignore[arg-type]
+        self._breadth = [0] * len(self._names)
+        for tests in self._callers.values():
+            for test in tests:
+                self._breadth[test] += 1
+
+    @classmethod
+    def of(cls, kept: Path, tree: Path, environment: dict[str, str]) -> "CallMap":
+        """Reads a kept map, or runs all tests if there is none."""
+        if not kept.exists():
+            print("recording which tests call which functions (some minutes)", file=sys.stderr)
+            part = kept.with_suffix(".part")
+            command = (sys.executable, "-m", "pytest", "-q", "-p", "call_map", "-p", "no:cacheprovider")
+            with (tree / "call-map.log").open("w") as output:
+                subprocess.run(
+                    (*command, "-o", "timeout=600", *TESTS),
+                    cwd=tree,
+                    env={**environment, "CALL_MAP": str(part)},
+                    stdout=output,
+                    stderr=output,
+                    check=False,
+                )
+            part.rename(kept)
+        recorded = json.loads(kept.read_text())
+        if recorded["failed"]:
+            print(f"not used, because they fail or are skipped: {len(recorded['failed'])} tests", file=sys.stderr)
+        return cls(recorded)
+
+    def skipped(self, chosen: Sequence[str]) -> list[str]:
+        """The known tests in the same files. Tests in none of the two lists are newer than the map."""
+        files = {test.partition("::")[0] for test in chosen}
+        return [name for name in {*self._names}.difference(chosen) if name.partition("::")[0] in files]
+
+    def tests(self, mutation: Mutation) -> tuple[list[str], float]:
+        """The tests that call the function, the narrowest first, then others of its module; and their seconds."""
+        of_function = self._callers.get(f"{mutation.path}::{mutation.function}", []) if mutation.function else []
+        of_module = {
+            test for name, tests in self._callers.items() if name.startswith(f"{mutation.path}::") for test in tests
+        }
+        ranked = [*self._by_file(of_function), *self._by_file(of_module.difference(of_function))]
+        chosen, total = [], 0.0
+        for test in ranked:
+            seconds = self._seconds[self._names[test]] + 0.003
+            if total + seconds <= TEST_SECONDS:
+                chosen.append(self._names[test])
+                total += seconds
+        return chosen, total
+
+    def _by_file(self, tests: "Sequence[int] | set[int]") -> list[int]:
+        """The tests of one file stay together, so that its fixtures are made once."""
+        files: dict[str, list[int]] = {}
+        for test in sorted(tests, key=lambda one: (self._breadth[one], one)):
+            files.setdefault(self._names[test].partition("::")[0], []).append(test)
+        return [test for file in files.values() for test in file]
+
+
+class Tree:
+    """A copy of the tree in which one mutation at a time is tried."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        copy_tree(folder)
+        paths = os.pathsep.join(str(folder / name) for name in ("src", "tools"))
+        self.environment = {**os.environ, "PYTHONPATH": paths, "CI": "1", "PYTHONDONTWRITEBYTECODE": ""}
+
+    def outcome(self, mutation: Mutation, calls: CallMap) -> str:
+        """`caught`, `hangs`, `survived`, or `not called` if no test calls the function."""
+        tests, seconds = calls.tests(mutation)
+        path = self.folder / "src/pykubelet" / mutation.path
+        original = path.read_bytes()
+        # Bytecode is found by the time in seconds and the size of its source, which two mutations may share.
+        bytecode = Path(cache_from_source(str(path)))
+        bytecode.unlink(missing_ok=True)
+        try:
+            path.write_bytes(mutation.apply(original))
+            found = "not called"
+            for part in _stages(tests):
+                (self.folder / "chosen").write_text(json.dumps({"chosen": part, "skipped": calls.skipped(part)}))
+                if _is_caught(found := self._run_chosen(part, seconds)):
+                    break
+            for last in (last for begin, last in LAST_TESTS.items() if mutation.path.startswith(begin)):
+                if not _is_caught(found):
+                    found = self._run((last,), START_SECONDS * 2)
+        finally:
+            path.write_bytes(original)
+            bytecode.unlink(missing_ok=True)
+        return found
+
+    def _run_chosen(self, tests: list[str], seconds: float) -> str:
+        files = dict.fromkeys(test.partition("::")[0] for test in tests)
+        return self._run((*files,), START_SECONDS + 4 * seconds, CHOSEN_TESTS=str(self.folder / "chosen"))
+
+    def _run(self, arguments: Sequence[str], seconds: float, **environment: str) -> str:
+        command = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "call_map", "-p", "no:cacheprovider")
+        with subprocess.Popen(
+            (*command, "--no-header", "--tb=no", *arguments), cwd=self.folder, env={**self.environment, **environment},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                return "survived" if process.wait(seconds) in (0, NO_TESTS) else "caught"
+            except subprocess.TimeoutExpired:
+                return "hangs"
+            finally:
+                # What the tests started ends with them.
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def _stages(tests: list[str]) -> list[list[str]]:
+    """The tests of the first files, which mostly suffice and need fewer imports, and the others."""
+    first = {*[*dict.fromkeys(test.partition("::")[0] for test in tests)][:FIRST_FILES]}
+    stages = ([test for test in tests if (test.partition("::")[0] in first) is is_first] for is_first in (True, False))
+    return [stage for stage in stages if stage]
+
+
+def _is_caught(outcome: str) -> bool:
+    return outcome in ("caught", "hangs")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--jobs", type=int, default=1, help="copies of the tree that are tested at the same time")
+    parser.add_argument("--only", nargs="*", default=(), metavar="GLOB", help="modules, below src/pykubelet")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".mutate", help="where the copies and the call map are")
+    parser.add_argument("--record", action="store_true", help="record again which tests call which functions")
+    parser.add_argument("--list", action="store_true", help="print the mutations and try none")
+    options = parser.parse_args()
+    patterns = options.only or [pattern for line in DECISIONS for pattern in line.split()]
+    everything = all_mutations(ROOT, patterns)
+    chosen = sample(everything, options.count, random.Random(options.seed))
+    print(f"seed {options.seed}: {len(chosen)} of {len(everything)} possible changes", file=sys.stderr, flush=True)
+    if options.list:
+        print("\n".join(_line(one) for one in chosen))
+        return 0
+    if options.record:
+        (options.folder / "call-map.json").unlink(missing_ok=True)
+    print(json.dumps(try_all(chosen, options.folder, options.jobs) | {"seed": options.seed}, indent=2))
+    return 0
+
+
+def try_all(chosen: Sequence[Mutation], folder: Path, jobs: int) -> dict[str, object]:
+    """Tries the mutations in as many copies of the tree as `jobs`; returns figures and survivors."""
+    begun = time.monotonic()
+    trees: SimpleQueue[Tree] = SimpleQueue()
+    first = Tree(folder / "0")
+    calls = CallMap.of(folder / "call-map.json", first.folder, first.environment)
+    for tree in (first, *(Tree(folder / str(number)) for number in range(1, jobs))):
+        trees.put(tree)
+
+    def attempt(mutation: Mutation) -> str:
+        tree = trees.get()
+        try:
+            found = tree.outcome(mutation, calls)
+        finally:
+            trees.put(tree)
+        print(f"{found}: {_line(mutation)}", file=sys.stderr, flush=True)
+        return found
+
+    with ThreadPoolExecutor(jobs) as threads:
+        outcomes = [*threads.map(attempt, chosen)]
+    caught = sum(map(_is_caught, outcomes))
+    survivors = [
+        asdict(one) | {"outcome": found} for one, found in zip(chosen, outcomes, strict=True) if not _is_caught(found)
+    ]
+    return {
+        "mutations": len(chosen),
+        "caught": caught,
+        "caught_percent": round(100 * caught / max(1, len(chosen)), 1),
+        "hanging": outcomes.count("hangs"),
+        "seconds": round(time.monotonic() - begun),
+        "survivors": survivors,
+    }
+
+
+def _line(mutation: Mutation) -> str:
+    old, new = (" ".join(text.split()) for text in (mutation.old, mutation.new))
+    return f"src/pykubelet/{mutation.path}:{mutation.line}: {mutation.kind}: {old}  ->  {new}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
