@@ -45,13 +45,15 @@ LAST_TESTS = {
     "kubelet/config/file.py": "tests/real/test_file_source.py",
 }
 """Run last, by the beginning of a path: their programs are other processes, so the call map does not know them."""
-TEST_SECONDS = 30.0
+TEST_SECONDS = 20.0
 """Tests are added for one change until they take this long together."""
 FIRST_FILES = 4
 NO_TESTS = 5
 """The exit code of pytest if it found no test to run."""
-START_SECONDS = 60.0
+START_SECONDS = 40.0
 """A run of tests may take this long and four times the time that its tests took, then it counts as hanging."""
+ONE_TEST_SECONDS = 20
+"""A single test that takes longer fails; unchanged, each takes a few seconds at most."""
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -381,8 +383,9 @@ class Tree:
 
     def _run(self, arguments: Sequence[str], seconds: float, **environment: str) -> str:
         command = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "call_map", "-p", "no:cacheprovider")
+        limits = ("-o", f"timeout={ONE_TEST_SECONDS}", "--no-header", "--tb=no")
         with subprocess.Popen(
-            (*command, "--no-header", "--tb=no", *arguments), cwd=self.folder, env={**self.environment, **environment},
+            (*command, *limits, *arguments), cwd=self.folder, env={**self.environment, **environment},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         ) as process:  # fmt: skip
             try:
