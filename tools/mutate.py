@@ -9,9 +9,11 @@ tests of the same files that are newer. A change is caught if one of them fails,
 import argparse
 import ast
 import copy
+import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -47,6 +49,8 @@ LAST_TESTS = {
 """Run last, by the beginning of a path: their programs are other processes, so the call map does not know them."""
 TEST_SECONDS = 20.0
 """Tests are added for one change until they take this long together."""
+RECORDED_AT_ONCE = 50
+"""Test files that are recorded in one run, so that a run that is stopped is continued by the next."""
 FIRST_FILES = 4
 NO_TESTS = 5
 """The exit code of pytest if it found no test to run."""
@@ -100,13 +104,15 @@ class MutationFinder(ast.NodeVisitor):
         for line in source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
 
-    def _offsets(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+    def _offsets(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start = self._starts[node.lineno - 1] + node.col_offset
-        return start, self._starts[node.end_lineno - 1] + node.end_col_offset
+        end = self._starts[node.end_lineno - 1] + node.end_col_offset
+        comma = re.match(rb"\s*,", self._source[end:]) if isinstance(node, ast.keyword) else None
+        return start, end + (comma.end() if comma else 0)
 
-    def _add(self, kind: str, node: ast.expr | ast.stmt, new: ast.AST | str) -> None:
+    def _add(self, kind: str, node: ast.expr | ast.stmt | ast.keyword, new: ast.AST | str) -> None:
         start, end = self._offsets(node)
         text = new if isinstance(new, str) else ast.unparse(new)
         # A changed expression keeps the place that its brackets gave it.
@@ -201,8 +207,7 @@ class MutationFinder(ast.NodeVisitor):
             self._add("swapped", node, ast.Call(node.func, node.args[::-1], node.keywords))
         for keyword in node.keywords:
             if keyword.arg is not None:
-                rest = [one for one in node.keywords if one is not keyword]
-                self._add("dropped argument", node, ast.Call(node.func, node.args, rest))
+                self._add("dropped argument", keyword, "")
         self.generic_visit(node)
 
     def visit_Return(self, node: ast.Return) -> None:
@@ -284,38 +289,47 @@ def sample(mutations: Sequence[Mutation], count: int, choice: random.Random) -> 
 
 
 class CallMap:
-    """Which tests call which function, from one run of all tests in a copy of the tree."""
+    """Which tests call which function, from a run of all tests in a copy of the tree; kept in a file."""
 
-    def __init__(self, recorded: dict[str, dict[str, list[int]] | dict[str, float]]) -> None:
-        self._seconds: dict[str, float] = dict(recorded["tests"])  # type: ignore[arg-type]
+    def __init__(self, kept: Path) -> None:
+        known = json.loads(kept.read_text()) if kept.exists() else {"files": [], "tests": {}, "callers": {}}
+        self._kept = kept
+        self._files: list[str] = known["files"]
+        self._seconds: dict[str, float] = known["tests"]
+        self._callers: dict[str, list[int]] = known["callers"]
         self._names = [*self._seconds]
-        self._callers: dict[str, list[int]] = dict(recorded["callers"])  # type: ignore[arg-type]
         self._breadth = [0] * len(self._names)
-        for tests in self._callers.values():
-            for test in tests:
-                self._breadth[test] += 1
 
-    @classmethod
-    def of(cls, kept: Path, tree: Path, environment: dict[str, str]) -> "CallMap":
-        """Reads a kept map, or runs all tests if there is none."""
-        if not kept.exists():
-            print("recording which tests call which functions (some minutes)", file=sys.stderr)
-            part = kept.with_suffix(".part")
-            command = (sys.executable, "-m", "pytest", "-q", "-p", "call_map", "-p", "no:cacheprovider")
-            with (tree / "call-map.log").open("w") as output:
-                subprocess.run(
-                    (*command, "-o", "timeout=600", *TESTS),
-                    cwd=tree,
-                    env={**environment, "CALL_MAP": str(part)},
-                    stdout=output,
-                    stderr=output,
-                    check=False,
-                )
-            part.rename(kept)
-        recorded = json.loads(kept.read_text())
-        if recorded["failed"]:
-            print(f"not used, because they fail or are skipped: {len(recorded['failed'])} tests", file=sys.stderr)
-        return cls(recorded)
+    def record(self, tree: Path, environment: dict[str, str]) -> None:
+        """Runs the test files that are not in the map yet, and keeps the map after each few of them."""
+        found = (path.relative_to(tree) for part in TESTS for path in sorted((tree / part).rglob("test_*.py")))
+        if new := [str(path) for path in found if str(path) not in self._files]:
+            print(f"recording which functions {len(new)} test files call", file=sys.stderr, flush=True)
+        for start in range(0, len(new), RECORDED_AT_ONCE):
+            self._record(new[start : start + RECORDED_AT_ONCE], tree, environment)
+        for test in itertools.chain.from_iterable(self._callers.values()):
+            self._breadth[test] += 1
+
+    def _record(self, files: list[str], tree: Path, environment: dict[str, str]) -> None:
+        part = tree / "call-map.json"
+        command = (sys.executable, "-m", "pytest", "-q", "-p", "call_map", "-p", "no:cacheprovider", *files)
+        with (tree / "call-map.log").open("a") as log:
+            subprocess.run(
+                (*command, "-o", "timeout=600"), cwd=tree, env={**environment, "CALL_MAP": str(part)},
+                stdout=log, stderr=log, check=False,
+            )  # fmt: skip
+        found = json.loads(part.read_text())
+        if found["failed"]:
+            print(
+                f"not used, since they fail or are skipped: {', '.join(found['failed'])}", file=sys.stderr, flush=True
+            )
+        for function, tests in found["callers"].items():
+            self._callers.setdefault(function, []).extend(len(self._names) + test for test in tests)
+        self._seconds |= found["tests"]
+        self._names += found["tests"]
+        self._breadth += [0] * len(found["tests"])
+        self._files += files
+        self._kept.write_text(json.dumps({"files": self._files, "tests": self._seconds, "callers": self._callers}))
 
     def skipped(self, chosen: Sequence[str]) -> list[str]:
         """The known tests in the same files. Tests in none of the two lists are newer than the map."""
@@ -437,7 +451,8 @@ def try_all(chosen: Sequence[Mutation], folder: Path, jobs: int) -> dict[str, ob
     begun = time.monotonic()
     trees: SimpleQueue[Tree] = SimpleQueue()
     first = Tree(folder / "0")
-    calls = CallMap.of(folder / "call-map.json", first.folder, first.environment)
+    calls = CallMap(folder / "call-map.json")
+    calls.record(first.folder, first.environment)
     for tree in (first, *(Tree(folder / str(number)) for number in range(1, jobs))):
         trees.put(tree)
 

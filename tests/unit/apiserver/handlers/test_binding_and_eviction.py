@@ -29,7 +29,8 @@ def budget(status: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def pod(phase: str = "Running", *, ready: bool = True) -> dict[str, Any]:
-    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    scheduled = {"type": "PodScheduled", "status": "True"}
+    conditions = [scheduled, {"type": "Ready", "status": "True" if ready else "False"}]
     metadata = {"name": "p", "uid": "u", "resourceVersion": "5", "labels": {"a": "b"}}
     return {"metadata": metadata, "spec": {}, "status": {"phase": phase, "conditions": conditions}}
 

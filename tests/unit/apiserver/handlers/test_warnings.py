@@ -150,3 +150,51 @@ async def test_definition_warns_about_unrecognized_formats(asker: Asker) -> None
     patch = {"spec": {"versions": [version(schema={"openAPIV3Schema": spec})]}}
     changed = await asker.answer("PATCH", f"{target}/widgets.example.com", patch, MERGE)
     assert changed.warnings == ('unrecognized format "new"',)
+
+
+_POD_LABELS = {"metadata": {"labels": {"a": "b"}}}
+_TEMPLATE = {**_POD_LABELS, "spec": _ENV_TWICE}
+_ENDING = {**_POD_LABELS, "spec": {**_ENV_TWICE, "restartPolicy": "Never"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "template", "change"),
+    [
+        *(
+            (
+                f"/apis/apps/v1/{{}}/{plural}",
+                {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE}},
+                "spec.template.spec.",
+                {"template": {"metadata": {"labels": {"x": "y"}}}},
+            )
+            for plural in ("deployments", "replicasets", "daemonsets", "statefulsets")
+        ),
+        (
+            "/api/v1/{}/replicationcontrollers",
+            {"spec": {"template": _TEMPLATE}},
+            "spec.template.spec.",
+            {"minReadySeconds": 1},
+        ),
+        ("/api/v1/{}/podtemplates", {"template": _TEMPLATE}, "template.spec.", None),
+        ("/apis/batch/v1/{}/jobs", {"spec": {"template": _ENDING}}, "spec.template.spec.", {"backoffLimit": 9}),
+        (
+            "/apis/batch/v1/{}/cronjobs",
+            {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": _ENDING}}}},
+            "spec.jobTemplate.spec.template.spec.",
+            {"suspend": True},
+        ),
+    ],
+)
+async def test_every_kind_with_a_pod_template_warns_about_it(
+    asker: Asker, path: str, content: dict[str, Any], template: str, change: dict[str, Any] | None
+) -> None:
+    """A new object warns, and so does one whose spec changes; other updates do not."""
+    target = path.format("namespaces/default")
+    made = await asker.answer("POST", target, {"metadata": {"name": "a"}, **content})
+    hidden = f"{template}{_HIDDEN.removeprefix('spec.{}')}"
+    assert hidden in made.warnings
+    labelled = await asker.answer("PATCH", f"{target}/a", {"metadata": {"labels": {"x": "y"}}}, MERGE)
+    assert labelled.warnings == ()
+    if change is not None:
+        changed = await asker.answer("PATCH", f"{target}/a", {"spec": change}, MERGE)
+        assert hidden in changed.warnings
