@@ -110,8 +110,10 @@ def test_ingress_is_rejected_when_invalid(document: dict[str, Any], messages: li
 def test_ingress_status_is_refused_when_an_address_is_invalid() -> None:
     """An unchanged address is not validated again."""
     stored, _ = create(_INGRESSES, _ingress())
-    points = [{"ip": "x"}, {"hostname": "1.2.3.4"}]
+    points = [{"ip": "x"}, {"hostname": "1.2.3.4"}, {"hostname": "-a"}]
     _, messages = update_status(_INGRESSES, stored, {"status": {"loadBalancer": {"ingress": points}}})
+    at = "status.loadBalancer.ingress[2].hostname"
+    assert messages.pop().startswith(f'{at}: Invalid value: "-a": a lowercase RFC 1123 subdomain must consist of')
     assert messages == [
         'status.loadBalancer.ingress[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
         'status.loadBalancer.ingress[1].hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address',
