@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from client_faults import Outage
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, PodUid
 from pykubelet.app.settings import CannotStart
@@ -70,6 +71,26 @@ async def test_edited_static_pod_starts_only_when_the_former_has_ended(tmp_path:
             assert running(list(await outside.sim.pods())) == ["example/image:1"]
         await outside.until(MIRROR, lambda one: _image(one) == "example/image:3" and is_ready(one))
         assert running(list(await outside.sim.pods())) == ["example/image:3"]
+
+
+@pytest.mark.parametrize("has_server", [True, False])
+async def test_edit_while_no_agent_was_there_ends_the_former_first(
+    tmp_path: Path, manifests: Path, has_server: bool
+) -> None:
+    """Also while the API server is down, as the kubelet may be what runs it."""
+    path = manifests / "web.json"
+    async with world(tmp_path, scripts={"main": Behaviour(stop_seconds=5)}) as outside:
+        path.write_text(manifest())
+        async with outside.running_node(manifests=(manifests,)):
+            await outside.until(MIRROR, is_ready, within_seconds=1)
+        path.write_text(manifest(image="example/image:2"))
+        client = Outage(outside.api, is_down=not has_server)
+        async with outside.starting_node(client=client, manifests=(manifests,)):
+            seen = set[tuple[str, ...]]()
+            for _ in range(2000):
+                seen.add(tuple(running(list(await outside.sim.pods()))))
+                await asyncio.sleep(0.05)
+        assert seen == {("example/image:1",), (), ("example/image:2",)}
 
 
 def _image(pod: Pod) -> str:

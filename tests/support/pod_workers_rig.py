@@ -119,6 +119,11 @@ class WorkerLab:
         self.see(uid, self.runtime.get(uid))
         return self.cache.get(uid)
 
+    def namesakes(self, pod: Pod) -> tuple[RuntimePod, ...]:
+        """What the runtime has of other pods with the pod's name."""
+        seen = [one for one in self.runtime.values() if isinstance(one, RuntimePod)]
+        return tuple(one for one in seen if one.name == pod.metadata.name and one.uid != pod.metadata.uid)
+
     def see(self, uid: str, what: RuntimePod | RuntimeFailure | None) -> None:
         """Put the runtime's state of a pod, or its failure, into the cache."""
         self.cache.put(PodUid(uid), CachedStatus(self.cache.begin(), what))

@@ -17,11 +17,11 @@ from pykubelet.api.pods import PodUid, is_terminal, pod_label
 from pykubelet.kubelet.lifecycle.admission import PodAdmission
 from pykubelet.kubelet.pod.mirror_client import MirrorReconciler
 from pykubelet.kubelet.pod.pod_manager import PodManager
-from pykubelet.kubelet.pod_workers.pod_workers import PodWorkers
+from pykubelet.kubelet.pod_workers.pod_workers import ORPHAN_KILL, PodWorkers
 from pykubelet.kubelet.pod_workers.state import is_active, is_running
 from pykubelet.kubelet.prober.prober_manager import ProberManager
 from pykubelet.kubelet.status.status_manager import StatusManager
-from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, Trail, UpdatePodOptions
+from pykubelet.kubelet.types import PodWorkerState, SyncPodType, Trail, UpdatePodOptions
 from pykubelet.runtimes.protocol import Runtime, RuntimeFailure, RuntimePod
 
 log = get_logger(__name__)
@@ -166,9 +166,7 @@ class Housekeeper:
         for orphan in plan.kill:
             log.info("killing orphaned pod", pod=f"{orphan.namespace}/{orphan.name}", uid=orphan.uid)
             self._trail.note(orphan.uid, COMPONENT, "killed, no source names it")
-            self._workers.update(
-                UpdatePodOptions(SyncPodType.KILL, running=orphan, kill=KillPodOptions(grace_seconds=1))
-            )
+            self._workers.update(UpdatePodOptions(SyncPodType.KILL, running=orphan, kill=ORPHAN_KILL))
 
     def _restart(self, pod: Pod) -> None:
         log.info("pod restarts under its former UID", pod=pod_label(pod), uid=pod.metadata.uid)

@@ -24,6 +24,7 @@ from pykubelet.aio.histogram import Histogram
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.queues import KeyedQueue
 from pykubelet.aio.tasks import start_supervised
+from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid
 from pykubelet.api.times import format_duration
 from pykubelet.runtimes.protocol import ChangeFeed, ContainerState, Runtime, RuntimeFailure, RuntimePod
@@ -212,7 +213,7 @@ class PodLifecycleEventGenerator:
         self.relists = RelistMetrics()
         self._hints: KeyedQueue[PodUid, None] = KeyedQueue()
         self._seen: dict[PodUid, RuntimePod] = {}
-        self._listed: frozenset[PodUid] = frozenset()
+        self._listed: dict[PodUid, RuntimePod] = {}
         self._pending: dict[PodUid, dict[PodLifecycleEvent, None]] = {}
         self._has_pending = asyncio.Event()
         self._relist_now = asyncio.Event()
@@ -242,6 +243,15 @@ class PodLifecycleEventGenerator:
     def has_no_containers_of(self, uid: PodUid) -> bool:
         """Whether the runtime had nothing of a pod at the last relist and inspection."""
         return self._relisted_at is not None and uid not in self._listed and uid not in self._seen
+
+    def namesakes(self, pod: Pod) -> tuple[RuntimePod, ...]:
+        """What the runtime has of other pods with the pod's name, by the last inspection or relist of each."""
+        meta = pod.metadata
+        return tuple(
+            one
+            for uid, one in (self._listed | self._seen).items()
+            if (one.namespace, one.name) == (meta.namespace, meta.name) and uid != meta.uid
+        )
 
     def health_error(self) -> str | None:
         """Why the PLEG is unhealthy, for the node's Ready condition; None if it is healthy."""
@@ -294,7 +304,7 @@ class PodLifecycleEventGenerator:
             self.relists.ended(self._clock.monotonic(), None)
             return False
         self.relists.ended(self._clock.monotonic(), began_at)
-        self._relisted_at, self._last_relist_succeeded, self._listed = began_at, True, frozenset(listed)
+        self._relisted_at, self._last_relist_succeeded, self._listed = began_at, True, listed
         for uid in listed | self._seen:
             if compute_events(self._seen.get(uid), listed.get(uid)):
                 self.hint(uid)

@@ -15,12 +15,19 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.generated.core import Pod, PodStatus
-from pykubelet.api.pods import PodUid
+from pykubelet.api.pods import PodUid, is_static_pod
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.kubelet.config.config import SourcesReady
 from pykubelet.kubelet.pleg.pleg import BEGINNING, PodLifecycleEventGenerator
 from pykubelet.kubelet.pod.pod_manager import PodManager
-from pykubelet.kubelet.pod_workers.state import PodStateMachine, SyncJob, WorkerDecision, is_active, uid_of
+from pykubelet.kubelet.pod_workers.state import (
+    PodStateMachine,
+    SyncJob,
+    WorkerDecision,
+    is_active,
+    is_running,
+    uid_of,
+)
 from pykubelet.kubelet.pod_workers.sync import SyncFailed, SyncRunner
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, Trail, UpdatePodOptions, WaitStage
@@ -29,6 +36,8 @@ from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 log = get_logger(__name__)
 
 COMPONENT = "workers"
+ORPHAN_KILL = KillPodOptions(grace_seconds=1)
+"""How a pod ends that only the runtime knows."""
 EXCEEDED_GRACE_PERIOD = "ExceededGracePeriod"
 # A sync that asks to run again at once must not keep the other pods from working.
 _SOONEST_SECONDS = 0.1
@@ -201,8 +210,16 @@ class PodWorkers(PodWorkerQueries):
         uid = uid_of(work)
         before = self.state(uid)
         observed = self._cached(uid) if before is None else None
+        if before is None and work.pod is not None and is_static_pod(work.pod):
+            self._end_former(work.pod)
         self._carry_out(self._machine.update(work, self._clock.monotonic(), observed))
         self._note(uid, before, f"{work.type.name.lower()} requested")
+
+    def _end_former(self, pod: Pod) -> None:
+        """Kill what an earlier run of the kubelet left of static pods with this name: their manifest has changed since."""
+        for one in self._runner.namesakes(pod):
+            if is_running(one) and self.state(one.uid) is None and self._pods.pod_by_uid(one.uid) is None:
+                self.update(UpdatePodOptions(SyncPodType.KILL, running=one, kill=ORPHAN_KILL))
 
     def sync_known_pods(self, desired: Container[PodUid]) -> Mapping[PodUid, PodWorkerState]:
         """Terminate pods that are not desired and forget finished ones; return the states of the remaining workers."""

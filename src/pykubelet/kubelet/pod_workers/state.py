@@ -151,6 +151,10 @@ class StaticPodQueue:
         self._holders[full_name] = uid
         return True
 
+    def hold(self, full_name: str, uid: PodUid) -> None:
+        """Let a pod that only the runtime knows hold its name, if that is free: it may be a static pod of an earlier run."""
+        self._holders.setdefault(full_name, uid)
+
     def next_up(self, full_name: str, can_start: CanStart) -> PodUid | None:
         """The next pod in the queue, if the name is free."""
         if full_name in self._holders:
@@ -296,7 +300,9 @@ class PodStateMachine:
         pod, running = work.pod, work.running
         if pod is None:
             assert running is not None
-            return PodSyncStatus(full_name=full_name(running.name, running.namespace))
+            name = full_name(running.name, running.namespace)
+            self.turns.hold(name, uid)
+            return PodSyncStatus(full_name=name)
         record = PodSyncStatus(full_name=pod_full_name(pod))
         if is_static_pod(pod):
             self.turns.wait(record.full_name, uid)

@@ -295,6 +295,10 @@ class SyncRunner:
         self._syncer, self._pleg, self._recorder, self._durations = syncer, pleg, recorder, durations
         self.cache, self.delays = pleg.cache, delays or WorkerDelays()
 
+    def namesakes(self, pod: Pod) -> tuple[RuntimePod, ...]:
+        """What the runtime has of other pods with the pod's name."""
+        return self._pleg.namesakes(pod)
+
     async def run(self, job: SyncJob, last_sync: Moment) -> WorkerResult:
         """Run a sync with a pod status newer than `last_sync`. Whatever it raises is a failure of this pod's sync."""
         try:
