@@ -3,19 +3,22 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from client_faults import Outage
+from pykubelet.api.errors import InternalError
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, PodUid
+from pykubelet.api.scheme import TypedKind
 from pykubelet.app.settings import CannotStart
 from pykubelet.runtimes.protocol import ContainerState, RuntimePod
 from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, SimImages, SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
-from whole_node import World, container, is_ready, world
+from whole_node import World, container, is_ready, status_of, world
 
+T = TypeVar("T")
 MIRROR = "web-node-1"
 
 
@@ -91,6 +94,38 @@ async def test_edit_while_no_agent_was_there_ends_the_former_first(
                 seen.add(tuple(running(list(await outside.sim.pods()))))
                 await asyncio.sleep(0.05)
         assert seen == {("example/image:1",), (), ("example/image:2",)}
+
+
+async def test_mirror_of_an_earlier_version_does_not_show_the_next(tmp_path: Path, manifests: Path) -> None:
+    """While the old mirror cannot be deleted, it keeps the status of the pod that it was made for."""
+    path = manifests / "web.json"
+    async with world(tmp_path) as outside:
+        client = UndeletableMirrors(outside.api)
+        async with outside.starting_node(client=client, manifests=(manifests,)):
+            path.write_text(manifest())
+            first = await outside.until(MIRROR, is_ready, within_seconds=20)
+            client.is_failing = True
+            path.write_text(manifest(image="example/image:2"))
+            await asyncio.sleep(5)
+            assert running(list(await outside.sim.pods())) == ["example/image:2"]
+            shown = [status for one in outside.versions(MIRROR) for status in one.status.container_statuses]
+            ids = {status.container_id for status in shown} - {""}
+            assert ids == {status_of(first).container_id}
+            client.is_failing = False
+            await outside.until(
+                MIRROR, lambda one: _image(one) == "example/image:2" and is_ready(one), within_seconds=120
+            )
+
+
+class UndeletableMirrors(Outage):
+    """A client whose deletions fail when the test says so."""
+
+    is_failing = False
+
+    async def delete(self, kind: TypedKind[T], name: str, **where: Any) -> None:
+        if self.is_failing:
+            raise InternalError
+        await super().delete(kind, name, **where)
 
 
 def _image(pod: Pod) -> str:

@@ -21,7 +21,7 @@ from pykubelet.api.generated.core import (
     PodCondition,
     PodStatus,
 )
-from pykubelet.api.pods import CONFIG_MIRROR, CONFIG_SOURCE, MirrorUid, PodUid
+from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE, MirrorUid, PodUid
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import from_document, to_document
 from pykubelet.api.times import format_time
@@ -35,7 +35,9 @@ T = TypeVar("T")
 
 UID = PodUid("12345678")
 FOO = pod("foo", namespace="new", uid=UID, status=PodStatus())
-STATIC = pod("foo", namespace="new", uid=UID, status=PodStatus(), annotations={CONFIG_SOURCE: "file"})
+STATIC = pod(
+    "foo", namespace="new", uid=UID, status=PodStatus(), annotations={CONFIG_SOURCE: "file", CONFIG_HASH: "mirror"}
+)
 MIRROR = pod(
     "foo",
     namespace="new",

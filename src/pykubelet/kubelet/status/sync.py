@@ -32,7 +32,7 @@ from pykubelet.api.scheme import PODS
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import format_time
 from pykubelet.client.interface import Client, now_if_uid
-from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.pod.pod_manager import PodManager, is_mirror_pod_of
 from pykubelet.kubelet.status.cache import PodDeletionSafety, StatusObserver, StatusRecords, VersionedStatus
 from pykubelet.kubelet.status.conditions import (
     Conditions,
@@ -310,8 +310,12 @@ class StatusSyncer:
         return True
 
     def _lacks_mirror(self, uid: PodUid) -> bool:
+        """Whether a static pod has no mirror pod of its version: another one shows the pod that it was made for."""
         pod = self._pods.pod_by_uid(uid)
-        return pod is not None and is_static_pod(pod) and self._pods.mirror_pod_by_pod(pod) is None
+        if pod is None or not is_static_pod(pod):
+            return False
+        mirror = self._pods.mirror_pod_by_pod(pod)
+        return mirror is None or not is_mirror_pod_of(mirror, pod)
 
     def _is_due(self, uid: PodUid, pod_to_mirror: Mapping[PodUid, MirrorUid]) -> bool:
         entry = self._cache.get(uid)
