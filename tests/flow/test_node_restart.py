@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from client_faults import Outage
 from pykubelet.api.generated.core import Pod, PodCondition
 from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.protocol import ContainerState
@@ -60,6 +61,23 @@ async def test_restart_of_the_agent_moves_nothing(tmp_path: Path) -> None:
             assert await containers_of(outside) == before
             for name in names:
                 assert len(set(statuses_since(outside, name, counts[name]))) == 1, name
+
+
+async def test_restart_without_the_server_moves_nothing(tmp_path: Path) -> None:
+    """A static pod starts over without its mirror pod; once the server is back, its conditions keep their times."""
+    (manifests := tmp_path / "manifests").mkdir()
+    (manifests / "static.json").write_text(manifest())
+    async with world(tmp_path, scripts=SCRIPTS) as outside:
+        async with outside.running_node(manifests=(manifests,)):
+            before = await outside.until("static-node-1", is_ready)
+        count = len(outside.versions("static-node-1"))
+        client = Outage(outside.api, is_down=True)
+        async with outside.starting_node(client=client, manifests=(manifests,)):
+            await asyncio.sleep(30)
+            client.end()
+            await asyncio.sleep(120)
+            assert (await outside.pod("static-node-1")).status == before.status
+            assert set(statuses_since(outside, "static-node-1", count)) == {before.status.conditions}
 
 
 async def test_exit_while_no_agent_was_there_is_reported(tmp_path: Path) -> None:

@@ -74,6 +74,17 @@ def stamp_disruption(old: PodStatus, new: PodStatus, *, could_run: bool, now: st
     return replace(new, conditions=with_transition_time(new.conditions, old.conditions, _DISRUPTION, now))
 
 
+def dated_as_shown(shown: PodStatus, status: PodStatus) -> PodStatus:
+    """The status of a static pod that started before its mirror pod was known: what stays as it is has not moved."""
+    dated = tuple(
+        replace(one, last_transition_time=before.last_transition_time)
+        if (before := find_condition(shown.conditions, one.type)) is not None and before.status == one.status
+        else one
+        for one in status.conditions
+    )
+    return replace(status, conditions=dated, start_time=shown.start_time or status.start_time)
+
+
 def _merge_conditions(old: PodStatus, new: PodStatus, *, takes_disruption: bool) -> Conditions:
     merged = tuple(condition for condition in old.conditions if condition.type not in OWNED_CONDITIONS)
     for condition in new.conditions:
@@ -269,6 +280,8 @@ class StatusSyncer:
         could_run = self._safety.could_have_running_containers(PodUid(pod.metadata.uid))
         now = format_time(self._clock.now())
         status = stamp_disruption(pod.status, entry.status, could_run=could_run, now=now)
+        if is_mirror_pod(pod) and MirrorUid(pod.metadata.uid) not in self._sent:
+            status = dated_as_shown(pod.status, status)
         if status != entry.status:
             self._cache.restamp(uid, entry.version, status)
         latched = latch_phase(pod.status, status)
