@@ -204,6 +204,8 @@ class SyncHandler:
             self._mirror_changed(pod)
             return
         uid = PodUid(pod.metadata.uid)
+        # Its containers' exits have no place any more.
+        self._deletor.prune(uid)
         was_held = self._admission.is_held(uid)
         self._admission.forget(uid)
         is_ready = self._sources.is_ready(source)

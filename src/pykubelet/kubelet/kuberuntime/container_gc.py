@@ -36,8 +36,8 @@ _SHOWN_IN_STATUS = 2
 
 IsGone = Callable[[PodUid], bool]
 """Whether nothing of a pod has to be kept."""
-IsExitReported = Callable[[PodUid, str], bool]
-"""Whether the API has the exit of a pod's container, given by its ID."""
+IsExitReported = Callable[[PodUid, str], bool | None]
+"""Whether the API has the exit of a pod's container, given by its ID; None if the pod has no status."""
 
 _Groups = dict[tuple[PodUid, str], list[RuntimeContainer]]
 
@@ -66,7 +66,8 @@ def containers_to_remove(
     groups = _dead(pods, now - timedelta(seconds=policy.min_age_seconds))
     removed: list[RuntimeContainer] = []
     for key in [key for key in groups if is_gone(key[0])]:
-        removed += reversed(groups.pop(key))
+        group = groups.pop(key)
+        removed += reversed(group[_awaited(key[0], [one.id for one in group], is_exit_reported) :])
     unreported = {key: _unreported(key[0], [one.id for one in groups[key]], is_exit_reported) for key in groups}
     if policy.max_per_container >= 0:
         removed += _cut(groups, {key: max(policy.max_per_container, unreported[key]) for key in groups})
@@ -113,6 +114,11 @@ def _unreported(uid: PodUid, dead: Sequence[str], is_exit_reported: IsExitReport
     """How many of a name's dead containers, newest first, must stay until the API has their exit."""
     shown = enumerate(dead[:_SHOWN_IN_STATUS], 1)
     return max((number for number, container_id in shown if not is_exit_reported(uid, container_id)), default=0)
+
+
+def _awaited(uid: PodUid, dead: Sequence[str], is_exit_reported: IsExitReported) -> int:
+    """Likewise of a pod that is gone: what is left of it without a status, no status will show."""
+    return _unreported(uid, dead, lambda pod, container_id: is_exit_reported(pod, container_id) is not False)
 
 
 def _cut(groups: _Groups, keep: Mapping[tuple[PodUid, str], int]) -> Sequence[RuntimeContainer]:
@@ -245,8 +251,12 @@ class ContainerGc:
         await self._remover.remove_ended(pod, surplus)
 
     async def remove_dead(self, pod: RuntimePod) -> None:
-        """Remove all dead containers of a pod, for instance after its eviction."""
-        await self._remover.remove_ended(pod, dead_beyond(pod, 0))
+        """Remove the dead containers of a pod that is gone, but those whose exit the API still has to get."""
+        surplus: list[str] = []
+        for container_id in {one.name: one.id for one in pod.containers}.values():
+            dead = dead_beyond(pod, 0, container_id=container_id)
+            surplus += dead[_awaited(pod.uid, dead, self._is_exit_reported) :]
+        await self._remover.remove_ended(pod, surplus)
 
     async def _remove_sandbox(self, sandbox_id: str) -> None:
         try:

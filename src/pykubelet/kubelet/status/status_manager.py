@@ -280,11 +280,11 @@ class StatusManager:
         """Whether the newest status of this pod is unsent; always False without a client."""
         return self._sender is not None and self._cache.is_unsent(uid)
 
-    def is_exit_reported(self, uid: PodUid, container_id: str) -> bool:
-        """Whether the API shows the exit of this container, or already has a newer status of the pod."""
+    def is_exit_reported(self, uid: PodUid, container_id: str) -> bool | None:
+        """Whether the API shows the exit of this container, or already has a newer status; None without a status."""
         entry = self._cache.get(uid)
         if entry is None or not self.is_unsent(uid):
-            return entry is not None
+            return None if entry is None else True
         known = self._records.view.newest(uid, entry)
         return known is not None and container_id in _exited_ids(known.status)
 

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from pykubelet.api.generated.core import ObjectReference
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.images.image_manager import NoImages
@@ -22,17 +24,18 @@ class DeadRig(Rig):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.gone: set[PodUid] = set()
-        gc = ContainerGc(
+        self.is_reported: bool | None = True
+        self.gc = ContainerGc(
             runtime=self.sim,
             remover=self.remover,
             states=self,
-            is_exit_reported=lambda _, __: True,
+            is_exit_reported=lambda _, __: self.is_reported,
             events=self.events,
             node=ObjectReference(kind="Node", name="node-1"),
             clock=self.clock,
             policy=GcPolicy(),
         )
-        self.dead = PodContainerDeletor(runtime=self.sim, gc=gc, is_gone=self.should_pod_content_be_removed)
+        self.dead = PodContainerDeletor(runtime=self.sim, gc=self.gc, is_gone=self.should_pod_content_be_removed)
 
     def all_sources_ready(self) -> bool:
         return True
@@ -72,6 +75,22 @@ async def test_containers_of_a_pod_that_is_gone_are_removed(tmp_path: Path) -> N
         await asyncio.sleep(0)
         await asyncio.sleep(1)
         assert (await rig.observed(WEB)).containers == ()
+
+
+@pytest.mark.parametrize(("is_reported", "left"), [(False, 1), (True, 0), (None, 0)])
+async def test_exit_of_a_deleted_pod_stays_until_the_api_has_it(
+    tmp_path: Path, is_reported: bool | None, left: int
+) -> None:
+    """Nothing will report the exit of a pod without a status (None)."""
+    rig = DeadRig(tmp_path)
+    async with rig.with_dead():
+        rig.gone.add(UID)
+        rig.is_reported = is_reported
+        rig.dead.prune(UID)
+        await asyncio.sleep(1)
+        assert len((await rig.observed(WEB)).containers) == left
+        await rig.gc.collect()
+        assert len((await rig.observed(WEB)).containers) == left
 
 
 async def test_remove_all_removes_dead_containers_and_ignores_unknown_pods(tmp_path: Path) -> None:
