@@ -88,16 +88,14 @@ class KeyedBackoff(Generic[K]):
         found = self._delays.get(key)
         if found is None or self._is_forgotten(found, event_at):
             return None
-        until = event_at + timedelta(seconds=found.seconds)
-        return until if now < until else None
+        return _end_of(found, event_at, now)
 
     def waits_since_advance(self, key: K, now: datetime) -> datetime | None:
         """The end of the delay that counts from the last `advance`; None if it has passed or there is none."""
         found = self._delays.get(key)
         if found is None or self._is_forgotten(found, now):
             return None
-        until = found.advanced_at + timedelta(seconds=found.seconds)
-        return until if now < until else None
+        return _end_of(found, found.advanced_at, now)
 
     def advance(self, key: K, *, event_at: datetime, now: datetime) -> None:
         """Double the delay of a key, or start with the first one after a quiet period."""
@@ -113,3 +111,12 @@ class KeyedBackoff(Generic[K]):
 
     def _is_forgotten(self, delay: _KeyDelay, at: datetime) -> bool:
         return at - delay.advanced_at > self._quiet_period
+
+
+def _end_of(delay: _KeyDelay, since: datetime, now: datetime) -> datetime | None:
+    """The end of a delay, None if it has passed.
+
+    It has passed also if it counts from a time further in the future than it lasts: the clock was set back since.
+    """
+    seconds = timedelta(seconds=delay.seconds)
+    return since + seconds if since - seconds <= now < since + seconds else None

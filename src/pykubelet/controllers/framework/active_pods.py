@@ -5,7 +5,7 @@ Upstream: pkg/controller/controller_utils.go, pkg/api/v1/pod/util.go
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cmp_to_key, partial
 
 from pykubelet.api.generated.core import Pod, PodCondition
@@ -47,7 +47,7 @@ def is_pod_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
         return True
     if not ready.last_transition_time:
         return False
-    return seconds_after(parse_time(ready.last_transition_time), min_ready_seconds) <= now
+    return next_availability_seconds(pod, min_ready_seconds, now) is None
 
 
 def next_availability_seconds(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
@@ -55,8 +55,9 @@ def next_availability_seconds(pod: Pod, min_ready_seconds: int, now: datetime) -
     ready = ready_condition(pod)
     if ready is None or min_ready_seconds <= 0 or not ready.last_transition_time:
         return None
-    left = seconds_after(parse_time(ready.last_transition_time), min_ready_seconds) - now
-    return left.total_seconds() if left > timedelta(0) else None
+    left = (seconds_after(parse_time(ready.last_transition_time), min_ready_seconds) - now).total_seconds()
+    # A time further in the future than that is from before the clock was set back.
+    return left if 0 < left <= 2 * min_ready_seconds else None
 
 
 def earliest_availability_seconds(

@@ -210,7 +210,7 @@ class JobController(KeyedController):
             counted = replace(
                 counted,
                 conditions=with_condition(counted.conditions, final),
-                completion_time=final.last_transition_time if final.type == COMPLETE else counted.completion_time,
+                completion_time=_completion_time(counted, final),
             )
         if counted != status:
             job = await self._write(job, counted, "removing uncounted pods from status")
@@ -335,6 +335,13 @@ class JobEventHandlers:
     def _enqueue_selecting(self, pod: Pod) -> None:
         for job in self._jobs.selecting(pod, lambda one: one.spec.selector):
             self._enqueue(job)
+
+
+def _completion_time(status: JobStatus, final: JobCondition) -> str | None:
+    """When a job completed: not before its start, which the API rejects, even if the clock was set back since."""
+    if final.type != COMPLETE:
+        return status.completion_time
+    return max(final.last_transition_time or "", status.start_time or "")
 
 
 def _as_adopted(pod: Pod, job: Job) -> Pod:

@@ -61,7 +61,9 @@ def remaining_seconds(record: FailureRecord, now: datetime) -> float:
     if not record.failures or record.last_failure is None:
         return 0.0
     delay = POD_FAILURE_BACKOFF.delay_seconds(record.failures)
-    return max(0.0, delay - (now - record.last_failure).total_seconds())
+    since = (now - record.last_failure).total_seconds()
+    # A failure further in the future than the delay is from before the clock was set back.
+    return max(0.0, delay - since) if since >= -delay else 0.0
 
 
 def finished_at(pod: Pod) -> datetime:

@@ -84,7 +84,8 @@ def observe(old: NodeHealthData | None, node: Node, lease: Lease | None, *, now:
         seen_at = old.seen_at
     known = old.renewed if old is not None else None
     renewed = lease.spec.renew_time if lease is not None else None
-    if renewed is not None and (known is None or nanoseconds(renewed) > nanoseconds(known)):
+    # An earlier time is a renewal too: the clock of the node was set back.
+    if renewed is not None and (known is None or nanoseconds(renewed) != nanoseconds(known)):
         return NodeHealthData(node.metadata.uid, at, heartbeat, renewed)
     return NodeHealthData(node.metadata.uid, seen_at, heartbeat, known)
 

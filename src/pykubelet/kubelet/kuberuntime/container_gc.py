@@ -63,7 +63,7 @@ def containers_to_remove(
     pods: Iterable[RuntimePod], policy: GcPolicy, now: datetime, *, is_gone: IsGone, is_exit_reported: IsExitReported
 ) -> tuple[ContainerRemoval, ...]:
     """The containers beyond the policy, the oldest of each group first."""
-    groups = _dead(pods, now - timedelta(seconds=policy.min_age_seconds))
+    groups = _dead(pods, now, policy.min_age_seconds)
     removed: list[RuntimeContainer] = []
     for key in [key for key in groups if is_gone(key[0])]:
         group = groups.pop(key)
@@ -100,12 +100,16 @@ def dead_beyond(pod: RuntimePod, keep: int, *, container_id: str = "") -> tuple[
     return tuple(one.id for one in sorted(dead, key=_age, reverse=True)[keep:])
 
 
-def _dead(pods: Iterable[RuntimePod], newest: datetime) -> _Groups:
-    """The containers that do not run and were created before `newest`, by pod and name, newest first."""
+def _dead(pods: Iterable[RuntimePod], now: datetime, min_age_seconds: float) -> _Groups:
+    """The containers that do not run and are old enough, by pod and name, newest first.
+
+    One from the future is: the clock was set back since its creation.
+    """
+    young = timedelta(seconds=min_age_seconds)
     groups: _Groups = {}
     for pod in pods:
         for one in sorted(pod.containers, key=_age, reverse=True):
-            if one.state != ContainerState.RUNNING and one.created_at <= newest:
+            if one.state != ContainerState.RUNNING and not timedelta() <= now - one.created_at < young:
                 groups.setdefault((pod.uid, one.name), []).append(one)
     return groups
 

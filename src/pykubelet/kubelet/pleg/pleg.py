@@ -217,7 +217,7 @@ class PodLifecycleEventGenerator:
         self._pending: dict[PodUid, dict[PodLifecycleEvent, None]] = {}
         self._has_pending = asyncio.Event()
         self._relist_now = asyncio.Event()
-        self._relisted_at: datetime | None = None
+        self._relisted_at: float | None = None
         # A failure that lasts is logged once.
         self._last_relist_succeeded = True
         self._unreadable: set[PodUid] = set()
@@ -257,7 +257,7 @@ class PodLifecycleEventGenerator:
         """Why the PLEG is unhealthy, for the node's Ready condition; None if it is healthy."""
         if self._relisted_at is None:
             return "pleg has yet to be successful"
-        elapsed, limit = (self._clock.now() - self._relisted_at).total_seconds(), self._policy.unhealthy_after_seconds
+        elapsed, limit = self._clock.monotonic() - self._relisted_at, self._policy.unhealthy_after_seconds
         if elapsed <= limit:
             return None
         return f"pleg was last seen active {format_duration(elapsed)} ago; threshold is {format_duration(limit)}"
@@ -294,8 +294,8 @@ class PodLifecycleEventGenerator:
                 pass
 
     async def _relist(self) -> bool:
-        began_at = self._clock.now()
-        self.relists.began(self._clock.monotonic())
+        began_at, began = self._clock.now(), self._clock.monotonic()
+        self.relists.began(began)
         try:
             listed = {pod.uid: pod for pod in await self._runtime.pods()}
         except RuntimeFailure as failure:
@@ -304,7 +304,7 @@ class PodLifecycleEventGenerator:
             self.relists.ended(self._clock.monotonic(), None)
             return False
         self.relists.ended(self._clock.monotonic(), began_at)
-        self._relisted_at, self._last_relist_succeeded, self._listed = began_at, True, listed
+        self._relisted_at, self._last_relist_succeeded, self._listed = began, True, listed
         for uid in listed | self._seen:
             if compute_events(self._seen.get(uid), listed.get(uid)):
                 self.hint(uid)

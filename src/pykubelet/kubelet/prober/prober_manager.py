@@ -130,7 +130,8 @@ def _examine_container(
         return replace(step, keep_going=False, results=(*step.results, ProbeOutcome.SUCCESS))
     if running.started_at is not None:
         age_seconds = int((now - parse_time(running.started_at)).total_seconds())
-        if age_seconds < probed.probe.initial_delay_seconds:
+        # A start further in the future than the delay is from before the clock was set back.
+        if abs(age_seconds) < probed.probe.initial_delay_seconds:
             return step
     # A startup probe runs until the container has started, the others from then on.
     return replace(step, should_probe=(probed.kind == ProbeType.STARTUP) != bool(container.started))

@@ -69,11 +69,11 @@ def lease(second: int) -> Lease:
         (NodeHealthData("uid-n1", 20, "earlier", None), node(Ready="True"), None, 100.0),
         (NodeHealthData("uid-n1", 20, CREATED, None), node(Ready="True"), lease(1), 100.0),
         (NodeHealthData("uid-n1", 20, CREATED, "2026-01-01T00:00:01.000000Z"), node(Ready="True"), lease(1), 20.0),
-        (NodeHealthData("uid-n1", 20, CREATED, "2026-01-01T00:00:02.000000Z"), node(Ready="True"), lease(1), 20.0),
+        (NodeHealthData("uid-n1", 20, CREATED, "2026-01-01T00:00:02.000000Z"), node(Ready="True"), lease(1), 100.0),
         (NodeHealthData("uid-n1", 20, None, None), node(Ready="True"), None, 100.0),
         (NodeHealthData("another", 20, CREATED, None), node(Ready="True"), None, 100.0),
     ],
-    ids=["never spoke", "new", "same", "status", "lease", "same lease", "older lease", "first status", "namesake"],
+    ids=["never spoke", "new", "same", "status", "lease", "same lease", "clock set back", "first status", "namesake"],
 )
 def test_health_is_what_changed_when(
     old: NodeHealthData | None, seen: Node, renewed: Lease | None, expected_at: float
