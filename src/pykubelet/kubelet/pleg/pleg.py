@@ -214,6 +214,7 @@ class PodLifecycleEventGenerator:
         self._hints: KeyedQueue[PodUid, None] = KeyedQueue()
         self._seen: dict[PodUid, RuntimePod] = {}
         self._listed: dict[PodUid, RuntimePod] = {}
+        self._listed_by_name: dict[tuple[str, str], list[RuntimePod]] = {}
         self._pending: dict[PodUid, dict[PodLifecycleEvent, None]] = {}
         self._has_pending = asyncio.Event()
         self._relist_now = asyncio.Event()
@@ -245,13 +246,10 @@ class PodLifecycleEventGenerator:
         return self._relisted_at is not None and uid not in self._listed and uid not in self._seen
 
     def namesakes(self, pod: Pod) -> tuple[RuntimePod, ...]:
-        """What the runtime has of other pods with the pod's name, by the last inspection or relist of each."""
+        """What the runtime had of other pods with the pod's name at the last relist, as last inspected."""
         meta = pod.metadata
-        return tuple(
-            one
-            for uid, one in (self._listed | self._seen).items()
-            if (one.namespace, one.name) == (meta.namespace, meta.name) and uid != meta.uid
-        )
+        found = self._listed_by_name.get((meta.namespace, meta.name), ())
+        return tuple(self._seen.get(one.uid, one) for one in found if one.uid != meta.uid)
 
     def health_error(self) -> str | None:
         """Why the PLEG is unhealthy, for the node's Ready condition; None if it is healthy."""
@@ -305,6 +303,9 @@ class PodLifecycleEventGenerator:
             return False
         self.relists.ended(self._clock.monotonic(), began_at)
         self._relisted_at, self._last_relist_succeeded, self._listed = began, True, listed
+        self._listed_by_name = {}
+        for one in listed.values():
+            self._listed_by_name.setdefault((one.namespace, one.name), []).append(one)
         for uid in listed | self._seen:
             if compute_events(self._seen.get(uid), listed.get(uid)):
                 self.hint(uid)
