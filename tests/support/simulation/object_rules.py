@@ -54,7 +54,7 @@ class ObjectRules:
     def exits_are_true(self, key: StoreKey, before: Document | None, after: Document | None) -> None:
         if key.collection != "pods" or after is None:
             return
-        old = {status["name"]: status for status in _container_statuses(before)}
+        old = {status["name"]: status for status in _container_statuses(before)} if self._is_same(before, after) else {}
         for status in _container_statuses(after):
             for shown in filter(None, (_ended(status, "state"), _ended(status, "lastState"))):
                 self._check_exit(key, shown)
@@ -71,6 +71,16 @@ class ObjectRules:
                 running = (status.get("state") or {}).get("running") is not None
                 if running and status.get("containerID") == ended["containerID"]:
                     self._violated(key, f"container {status['name']} ended and runs again")
+
+    def _is_same(self, before: Document | None, after: Document) -> bool:
+        """Whether both show the same pod: a mirror pod may show the end of a later static pod whose file is gone."""
+        if before is None or CONFIG_MIRROR not in _annotations(after):
+            return True
+        return self._pods_shown(before) == self._pods_shown(after) != set()
+
+    def _pods_shown(self, pod: Document) -> set[str]:
+        ids = (id.removeprefix("sim://") for id in _container_ids(pod))
+        return {self._containers.all[id].uid for id in ids if id in self._containers.all}
 
     def _check_exit(self, key: StoreKey, ended: Document) -> None:
         id = str(ended.get("containerID", "")).removeprefix("sim://")
@@ -125,13 +135,16 @@ class ObjectRules:
                 self._violated(key, f"is removed without exit code {record.exit_code} of {record.name}")
 
     def conditions_keep_their_time(self, key: StoreKey, before: Document | None, after: Document | None) -> None:
-        if before is None or after is None:
+        if before is None or after is None or not self._is_same(before, after):
             return
         old = {one["type"]: one for one in (before.get("status") or {}).get("conditions") or ()}
         for one in (after.get("status") or {}).get("conditions") or ():
             known = old.get(one["type"])
-            # The sandbox may have come and gone in between.
-            if known is None or known["status"] != one["status"] or one["type"] == "PodReadyToStartContainers":
+            # The sandbox may have come and gone in between, and the scheduler may not have seen its own condition yet.
+            kind = (one["type"], one["status"])
+            if known is None or known["status"] != one["status"] or kind == ("PodScheduled", "False"):
+                continue
+            if one["type"] == "PodReadyToStartContainers":
                 continue
             if one["type"] in READINESS and _container_ids(before) != _container_ids(after):
                 # It was False in between, in a status that was never sent.
