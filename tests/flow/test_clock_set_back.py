@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -32,9 +33,26 @@ from pykubelet.runtimes.sim.runtime import SimRuntime
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 from simulation.faults import JumpingClock
+from whole_node import is_ready, status_of, world
 
 HOUR = timedelta(hours=1)
 BEFORE, NOW = EPOCH, EPOCH - HOUR
+
+
+async def test_restarted_container_is_shown_and_ready(tmp_path: Path) -> None:
+    """Its attempt says which container is the newest; by their dates it would be the one that has ended."""
+    clock = JumpingClock()
+    async with world(tmp_path) as outside:
+        outside.clock = outside.sim._clock = outside.sim._book._clock = clock
+        async with outside.running_node():
+            web = await outside.create("web")
+            await outside.until("web", is_ready)
+            clock.offset_seconds = -3600
+            outside.sim.crash(PodUid(web.metadata.uid), "main", exit_code=5)
+            shown = await outside.until("web", lambda one: is_ready(one) and status_of(one).restart_count == 1)
+            ended = status_of(shown).last_state.terminated
+            assert ended is not None
+            assert ended.exit_code == 5
 
 
 def test_back_off_ends() -> None:

@@ -97,7 +97,8 @@ def dead_beyond(pod: RuntimePod, keep: int, *, container_id: str = "") -> tuple[
     if container_id and name is None:
         return ()
     dead = [one for one in pod.containers if one.state == ContainerState.EXITED and name in {None, one.name}]
-    return tuple(one.id for one in sorted(dead, key=_age, reverse=True)[keep:])
+    newest_first = sorted(dead, key=_attempt if container_id else _age, reverse=True)
+    return tuple(one.id for one in newest_first[keep:])
 
 
 def _dead(pods: Iterable[RuntimePod], now: datetime, min_age_seconds: float) -> _Groups:
@@ -108,7 +109,7 @@ def _dead(pods: Iterable[RuntimePod], now: datetime, min_age_seconds: float) -> 
     young = timedelta(seconds=min_age_seconds)
     groups: _Groups = {}
     for pod in pods:
-        for one in sorted(pod.containers, key=_age, reverse=True):
+        for one in sorted(pod.containers, key=_attempt, reverse=True):
             if one.state != ContainerState.RUNNING and not timedelta() <= now - one.created_at < young:
                 groups.setdefault((pod.uid, one.name), []).append(one)
     return groups
@@ -136,6 +137,11 @@ def _cut(groups: _Groups, keep: Mapping[tuple[PodUid, str], int]) -> Sequence[Ru
 
 def _age(container: RuntimeContainer) -> datetime:
     return container.created_at
+
+
+def _attempt(container: RuntimeContainer) -> tuple[int, datetime]:
+    """Orders the containers of one name, also if the clock was set back between two of them."""
+    return container.attempt, container.created_at
 
 
 class ContainerRemover:

@@ -132,7 +132,8 @@ def _statuses(
 ) -> Mapping[str, ContainerStatus]:
     # If a name occurs twice, the last one counts.
     before = {status.name: status for status in old}
-    newest_first = sorted(seen.runtime.containers, key=lambda one: one.created_at, reverse=True)
+    # The attempt first: the clock may have been set back between two containers.
+    newest_first = sorted(seen.runtime.containers, key=lambda one: (one.attempt, one.created_at), reverse=True)
     found = {}
     for container in containers:
         known = [one for one in newest_first if one.name == container.name][:2]
