@@ -153,24 +153,29 @@ async def serving(
         node_proxy = NodeProxy(store.get, node_context(deps.pki, clock), nodes_at_loopback=at_loopback)
         pod_proxy = UpgradeAwareHandler(node_proxy)
         app = ApiHttpServer(chain, connect=dict.fromkeys(PROXIED, pod_proxy.connect), new_id=ids.uid)
-        await stack.enter_async_context(running(_runners(settings, deps, registry, server, clock)))
+        await stack.enter_async_context(_background_work(settings, deps, registry, server, clock))
         await stack.enter_async_context(app.serving(deps.listener, deps.tls))
         yield RunningApiServer(url=deps.url, client=LoopbackClient(server, registry), authority=deps.pki.authority)
 
 
-def _runners(
+@asynccontextmanager
+async def _background_work(
     settings: ApiServerSettings, deps: "_ServerDependencies", registry: ServedKinds, server: Server, clock: Clock
-) -> dict[str, Runner]:
-    store = deps.store
-    found: dict[str, Runner] = {
-        "backups": with_ready_event(BackupWriter(store, settings.data_dir).run),
+) -> AsyncIterator[None]:
+    """Run the server's own controllers, certificate renewal and backups for the duration of the context."""
+    store, takes_signals = deps.store, asyncio.Event()
+    runners: dict[str, Runner] = {
+        "backups": with_ready_event(BackupWriter(store, settings.data_dir).run, takes_signals),
         "cluster roles": with_ready_event(ClusterRoleAggregation(store).run),
         "custom resources": with_ready_event(CustomResources(store=store, registry=registry, clock=clock).run),
         "namespaces": NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock).run,
     }
     if settings.tls_cert is None:
-        found["certificate renewal"] = with_ready_event(Renewal(deps.pki, deps.tls, clock=clock).run)
-    return found
+        runners["certificate renewal"] = with_ready_event(Renewal(deps.pki, deps.tls, clock=clock).run)
+    async with running(runners):
+        # Before users learn that the server is ready: a request for a backup without its handler ends the program.
+        await takes_signals.wait()
+        yield
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
