@@ -1,10 +1,9 @@
-"""A bounded sample of the simulation with fresh seeds; `scripts/soak simulate` runs more of it.
+"""A bounded sample of the simulation; `scripts/soak simulate` runs more of it, with fresh seeds.
 
-A failing test prints the command that replays its seed, line by line. SIMULATION_SEED chooses the first seed.
+A failing test prints the command that replays its seed, line by line. SIMULATION_SEED chooses another first seed.
 """
 
 import os
-import secrets
 import sys
 from time import perf_counter
 
@@ -12,6 +11,7 @@ import pytest
 
 from simulation.seeds import how_to_replay, run_seed
 
+FIRST_SEED = 101
 FAULTS = 60
 SEEDS = 4
 SECONDS = 20.0
@@ -21,7 +21,7 @@ SECONDS = 20.0
 @pytest.mark.timeout(170)
 def test_cluster_survives_faults(capsys: pytest.CaptureFixture[str]) -> None:
     """No invariant breaks in the storm, everything converges after it, and nothing is left when all is deleted."""
-    first = int(os.environ.get("SIMULATION_SEED") or secrets.randbelow(2**31))
+    first = int(os.environ.get("SIMULATION_SEED") or FIRST_SEED)
     with capsys.disabled():
         sys.stdout.write(f"simulation, first seed {first}\n")
     began = perf_counter()
