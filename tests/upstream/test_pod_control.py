@@ -99,6 +99,20 @@ def test_expectations_expire_after_five_minutes() -> None:
     assert expectations.satisfied("ns/a", now_seconds=300.1)
 
 
+def test_pending_expectation_says_when_it_expires() -> None:
+    """Nothing is due for a key without one, a fulfilled one or an expired one."""
+    expectations = CountingExpectations()
+    assert expectations.seconds_left("ns/a", now_seconds=0) is None
+    expectations.set("ns/a", add=1, now_seconds=10)
+    left = expectations.seconds_left("ns/a", now_seconds=20)
+    assert left is not None
+    assert left > 290
+    assert expectations.satisfied("ns/a", now_seconds=20 + left)
+    assert expectations.seconds_left("ns/a", now_seconds=20 + left) is None
+    expectations.creation_observed("ns/a")
+    assert expectations.seconds_left("ns/a", now_seconds=20) is None
+
+
 @pytest.mark.parametrize("count", [pytest.param(n, id=f"5.10-03 {n} pods") for n in (0, 1, 2, 5)])
 def test_deletions_are_awaited_pod_by_pod(count: int) -> None:
     """Expectations are satisfied only when each pod's deletion was observed; forgetting clears the set."""

@@ -1,5 +1,6 @@
 """What must be true once faults and users have stopped: every object is as its spec says, and every status is true."""
 
+import asyncio
 import os
 from collections.abc import Iterator
 
@@ -36,10 +37,12 @@ class RecordedExpectations:
         setattr(Expectations, "__init__", created)  # noqa: B010  a method is not assigned otherwise
 
     def pending(self, program: Program) -> Iterator[str]:
+        """What a program still waits for; an expectation that has expired holds nothing up."""
+        now = asyncio.get_running_loop().time()
         for owner, one in self._all:
             if owner is program:
                 for key, expected in one._by_key.items():
-                    if not expected.fulfilled:
+                    if not expected.fulfilled and not expected.is_expired(now):
                         yield f"{key} still expects {expected}"
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 # A lost watch event must not stop a controller forever.
 EXPECTATIONS_TIMEOUT_SECONDS = 300.0
+# A controller that syncs so long after the timeout finds its expectation expired.
+_MARGIN_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -63,6 +65,17 @@ class Expectations:
         """Whether the controller may act: no expectation, all of it seen, or timed out."""
         found = self._by_key.get(key)
         return found is None or found.fulfilled or found.is_expired(now_seconds)
+
+    def seconds_left(self, key: str, *, now_seconds: float) -> float | None:
+        """Seconds until a pending expectation has expired; None if the controller may act now.
+
+        A pod that was created and deleted while the watch was down is never seen. Upstream relies on the informers'
+        resync to sync the key again after the timeout; informers here do not resync.
+        """
+        found = self._by_key.get(key)
+        if found is None or self.satisfied(key, now_seconds=now_seconds):
+            return None
+        return found.since_seconds + EXPECTATIONS_TIMEOUT_SECONDS + _MARGIN_SECONDS - now_seconds
 
     def forget(self, key: str) -> None:
         self._by_key.pop(key, None)

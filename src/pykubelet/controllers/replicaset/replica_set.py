@@ -164,6 +164,8 @@ class ReplicaSetController(KeyedController):
         await self._update_status(replica_set, active, terminating, failure)
         if failure is not None:
             raise failure
+        if (left := self._expectations.seconds_left(key, now_seconds=self._clock.monotonic())) is not None:
+            self.queue.add_after(key, left)
 
     async def _claim(self, replica_set: ReplicaSet, selector: Selector, pods: Sequence[Pod]) -> tuple[Pod, ...]:
         manager = PodControllerRefManager(

@@ -164,6 +164,18 @@ async def test_set_being_deleted_does_nothing() -> None:
     assert world.expectations.get("default/gone") is None
 
 
+async def test_pod_that_was_never_seen_is_replaced_after_five_minutes() -> None:
+    """It was created and deleted while the watch was down, so no event ends the wait for it."""
+    world = World(daemon_set(), node("n1"))
+    await world.controller.sync(KEY)
+    (unseen,) = world.found()
+    world.api.remove(PODS.resource, namespace="default", name=unseen.metadata.name)
+    await asyncio.sleep(310)
+    assert len(world.controller.queue) == 1
+    await world.controller.process_next()
+    assert len(world.found()) == 1
+
+
 async def test_waiting_set_only_reports() -> None:
     """It has not acted on its generation, so observedGeneration stays old."""
     world = World(daemon_set(), node("n1"))

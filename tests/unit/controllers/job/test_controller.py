@@ -246,6 +246,19 @@ async def test_job_does_not_end_while_a_pod_may_be_unseen() -> None:
     assert types(world.job().status) == ["FailureTarget", "Failed"]
 
 
+async def test_pod_that_was_never_seen_is_replaced_after_five_minutes() -> None:
+    """It was created and deleted while the watch was down, so no event ends the wait for it."""
+    world = World(job(1, 1))
+    world.show_jobs()
+    await world.controller.process_next()
+    (unseen,) = world.pods()
+    world.api.remove(PODS.resource, namespace="default", name=unseen.metadata.name)
+    await asyncio.sleep(310)
+    assert len(world.controller.queue) == 1
+    await world.controller.process_next()
+    assert len(world.pods()) == 1
+
+
 async def test_pod_that_vanished_before_its_release_is_counted() -> None:
     """It is listed as uncounted, and a deleted pod needs no removal of its finalizer."""
     world = World(job(1, 2))

@@ -173,6 +173,19 @@ async def test_set_has_what_it_wants_in_the_end_whatever_fails(fault: Fault, wan
     assert at > 3
 
 
+async def test_pod_that_was_never_seen_is_replaced_after_five_minutes() -> None:
+    """It was created and deleted while the watch was down, so no event ends the wait for it."""
+    world = World(replica_set(), api=MemoryApi(VirtualClock()))
+    world.show_sets()
+    await world.controller.process_next()
+    (unseen,) = world.found()
+    world.api.remove(PODS.resource, namespace="default", name=unseen.metadata.name)
+    await asyncio.sleep(310)
+    assert len(world.controller.queue) == 1
+    await world.controller.process_next()
+    assert len(world.found()) == 1
+
+
 def seeing(*sets: ReplicaSet) -> ReplicaSetController:
     api = MemoryApi(VirtualClock())
     return ReplicaSetController(
