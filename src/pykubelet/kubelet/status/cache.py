@@ -133,7 +133,7 @@ class VersionedStatus(Struct, frozen=True):
     """One version of a pod's status, and where to send it.
 
     `finished` means that nothing of the pod is left on this node. `unsent_since` is when the oldest unsent change was
-    made, on the monotonic clock.
+    made, on the monotonic clock. `is_known` means that the API has this version or an earlier one.
     """
 
     version: int
@@ -142,6 +142,7 @@ class VersionedStatus(Struct, frozen=True):
     status: PodStatus
     unsent_since: float
     finished: bool = False
+    is_known: bool = False
 
 
 class StatusCache:
@@ -171,6 +172,7 @@ class StatusCache:
             status=status,
             unsent_since=old.unsent_since if old is not None and uid in self._unsent else at,
             finished=finished,
+            is_known=old is not None and old.is_known,
         )
         self._entries[uid] = entry
         self._unsent[uid] = None
@@ -193,7 +195,10 @@ class StatusCache:
     def mark_sent(self, uid: PodUid, version: int) -> None:
         """Record that the API has this version; a newer one stays unsent."""
         entry = self._entries.get(uid)
-        if entry is not None and entry.version == version:
+        if entry is None or entry.version < version:
+            return
+        self._entries[uid] = replace(entry, is_known=True)
+        if entry.version == version:
             self._unsent.pop(uid, None)
 
     def mark_unsent(self, uid: PodUid) -> None:

@@ -75,7 +75,10 @@ def stamp_disruption(old: PodStatus, new: PodStatus, *, could_run: bool, now: st
 
 
 def dated_as_shown(shown: PodStatus, status: PodStatus) -> PodStatus:
-    """The status of a static pod that started before its mirror pod was known: what stays as it is has not moved."""
+    """The first status of a static pod that its mirror pod gets: what stays as it is has not moved.
+
+    The pod may have started before its mirror pod was known, or its status was forgotten when its file was removed.
+    """
     dated = tuple(
         replace(one, last_transition_time=before.last_transition_time)
         if (before := find_condition(shown.conditions, one.type)) is not None and before.status == one.status
@@ -280,7 +283,7 @@ class StatusSyncer:
         could_run = self._safety.could_have_running_containers(PodUid(pod.metadata.uid))
         now = format_time(self._clock.now())
         status = stamp_disruption(pod.status, entry.status, could_run=could_run, now=now)
-        if is_mirror_pod(pod) and MirrorUid(pod.metadata.uid) not in self._sent:
+        if is_mirror_pod(pod) and not entry.is_known:
             status = dated_as_shown(pod.status, status)
         if status != entry.status:
             self._cache.restamp(uid, entry.version, status)

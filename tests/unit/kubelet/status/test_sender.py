@@ -222,6 +222,26 @@ def _change(world: Any, message: str) -> None:
     world.watch()
 
 
+async def test_mirrors_conditions_keep_their_times_at_the_end_of_another_version(world: Any) -> None:
+    """A changed static pod whose file is removed before it gets a mirror pod starts from an empty status, each time."""
+    first, second = static_pod(), static_pod(content_hash="hash-2")
+    world.pods.add_pod(first)
+    mirror = world.add(mirror_pod())
+    async with running(world):
+        world.manager.set_pod_status(first, READY)
+        await asyncio.sleep(60)
+        before = world.live(mirror.metadata.name)["conditions"]
+        world.pods.delete_pod(first)
+        world.pods.add_pod(second)
+        world.pods.delete_pod(second)
+        for message in ("ended", "forgotten"):
+            world.manager.set_pod_status(second, replace(READY, message=message))
+            await asyncio.sleep(60)
+            assert world.live(mirror.metadata.name)["message"] == message
+            assert world.live(mirror.metadata.name)["conditions"] == before
+            world.manager.remove_orphaned_statuses(())
+
+
 async def test_static_pods_status_goes_to_its_mirror_when_that_appears(world: Any) -> None:
     """Nothing is sent without a mirror; once it exists, a hint sends the status."""
     static = static_pod()
