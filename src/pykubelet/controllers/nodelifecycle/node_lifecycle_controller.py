@@ -175,7 +175,7 @@ class NodeLifecycleController:
             await self._client.patch(NODES, name, body, patch_type=PatchType.MERGE)
 
     async def sync_pod(self, key: str) -> None:
-        """Marks a pod not ready if its node is not."""
+        """Marks a pod not ready if its node is not; Conflict if its kubelet has changed the status meanwhile."""
         pod = self._pods.get(key)
         node = self._nodes.get(pod.spec.node_name) if pod is not None else None
         ready = condition_of(pod, "Ready") if pod is not None else None
@@ -185,6 +185,8 @@ class NodeLifecycleController:
         if patch is None:
             return
         meta = pod.metadata
+        # The pod seen here may be older than the status that its kubelet has just sent.
+        patch["metadata"] = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         with suppress(NotFound):
             await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
             self._recorder.event(reference_to(pod), WARNING, "NodeNotReady", "Node is not ready")

@@ -1,5 +1,6 @@
 """Decisions of the node controllers: health, taints, evictions and orphaned pods."""
 
+import asyncio
 import math
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykubelet.api.errors import Conflict
 from pykubelet.api.generated.coordination import Lease
-from pykubelet.api.generated.core import Node, Pod, PodCondition, Taint, Toleration
+from pykubelet.api.generated.core import Node, ObjectReference, Pod, PodCondition, Taint, Toleration
 from pykubelet.api.pods import condition_patch
-from pykubelet.api.serializer import from_document
+from pykubelet.api.scheme import PODS
+from pykubelet.api.serializer import from_document, to_document
 from pykubelet.api.times import format_time
+from pykubelet.client.indexer import ObjectIndex, PodIndex
 from pykubelet.client.informers import PodsByNode
 from pykubelet.controllers.nodelifecycle.node_health import (
     EvictionPolicy,
@@ -24,7 +28,11 @@ from pykubelet.controllers.nodelifecycle.node_health import (
     unknown_patch,
     wanted_taints,
 )
-from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import ZoneEvictionLimiter, zone_states
+from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import (
+    NodeLifecycleController,
+    ZoneEvictionLimiter,
+    zone_states,
+)
 from pykubelet.controllers.podgc.gc_controller import (
     nodes_past_quarantine,
     pods_on_out_of_service_nodes,
@@ -33,7 +41,8 @@ from pykubelet.controllers.podgc.gc_controller import (
     unscheduled_terminating_pods,
 )
 from pykubelet.controllers.tainteviction.taint_eviction import seconds_to_stay
-from pykubelet.testing.virtual_time import EPOCH
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 
 CREATED = format_time(EPOCH)
 CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
@@ -294,3 +303,38 @@ def test_condition_is_patched_if_it_is_new_and_keeps_its_time_if_its_status_stay
     turned = condition_patch(made, PodCondition(type="Ready", status="True"), later)
     assert turned is not None
     assert turned["status"]["conditions"][0]["lastTransitionTime"] == format_time(later)
+
+
+class NoEvents:
+    """An event recorder that discards all events."""
+
+    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        return None
+
+
+async def test_pod_whose_kubelet_has_just_spoken_is_not_marked() -> None:
+    """The informer may be late: a condition that is False already keeps its time."""
+    api, pods = MemoryApi(clock := VirtualClock()), PodIndex()
+    controller = NodeLifecycleController(
+        client=api, recorder=NoEvents(), leases=ObjectIndex(), pods=pods, pods_by_node=PodsByNode(), clock=clock
+    )
+    controller.node_added(node(Ready="Unknown"))
+
+    def stored(status: str) -> Pod:
+        condition = {"type": "Ready", "status": status, "lastTransitionTime": CREATED}
+        shown = pod("a", node_name="n1", phase="Running", conditions=[condition])
+        return from_document(api.put(PODS.resource, to_document(shown)), Pod)
+
+    pods.put(stored("True"))
+    current = stored("False")
+    await asyncio.sleep(60)
+    with pytest.raises(Conflict):
+        await controller.sync_pod("default/a")
+    pods.put(current)
+    await controller.sync_pod("default/a")
+    (found,) = api.documents(PODS.resource)
+    assert found == to_document(current)
+    pods.put(stored("True"))
+    await controller.sync_pod("default/a")
+    (found,) = api.documents(PODS.resource)
+    assert found["status"]["conditions"][0]["status"] == "False"
