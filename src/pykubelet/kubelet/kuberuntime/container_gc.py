@@ -257,15 +257,18 @@ class ContainerGc:
         for container_id in {one.name: one.id for one in pod.containers}.values():
             dead = dead_beyond(pod, 0, container_id=container_id)
             unreported = _unreported(pod.uid, dead, self._is_exit_reported)
-            surplus += dead[max(self._policy.max_per_container, unreported, 1) :]
+            surplus += reversed(dead[max(self._policy.max_per_container, unreported, 1) :])
         await self._remover.remove_ended(pod, surplus)
 
     async def remove_dead(self, pod: RuntimePod) -> None:
-        """Remove the dead containers of a pod that is gone, but those whose exit the API still has to get."""
+        """Remove the dead containers of a pod that is gone, but those whose exit the API still has to get.
+
+        The newest of a name goes last: a status in between would show an older one, with fewer restarts.
+        """
         surplus: list[str] = []
         for container_id in {one.name: one.id for one in pod.containers}.values():
             dead = dead_beyond(pod, 0, container_id=container_id)
-            surplus += dead[_awaited(pod.uid, dead, self._is_exit_reported) :]
+            surplus += reversed(dead[_awaited(pod.uid, dead, self._is_exit_reported) :])
         await self._remover.remove_ended(pod, surplus)
 
     async def _remove_sandbox(self, sandbox_id: str) -> None:

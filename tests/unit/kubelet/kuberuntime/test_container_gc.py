@@ -111,6 +111,27 @@ async def test_dead_containers_of_a_name_are_pruned_when_one_dies(tmp_path: Path
         assert (await rig.observed(web)).containers == ()
 
 
+class OrderlySim(SimRuntime):
+    """A simulated runtime that records what is removed."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=VirtualClock(), default=CRASHING)
+        self.removed: list[str] = []
+
+    async def remove(self, id: str) -> None:
+        self.removed.append(id)
+        await super().remove(id)
+
+
+async def test_newest_container_of_a_pod_that_is_gone_is_removed_last(tmp_path: Path) -> None:
+    """Otherwise a status in between would show fewer restarts than before."""
+    sim = OrderlySim()
+    async with Garbage(tmp_path, sim).running() as rig:
+        observed = await rig.observed(await rig.crashed(3))
+        await rig.gc.remove_dead(observed)
+        assert sim.removed == [one.id for one in sorted(observed.containers, key=lambda one: one.attempt)]
+
+
 @pytest.mark.parametrize("collect", [False, True], ids=["prune", "collect"])
 @pytest.mark.parametrize(("unreported", "kept"), [([], [2]), ([2], [2]), ([1], [1, 2]), ([0, 1, 2], [1, 2])])
 async def test_exits_of_the_newest_two_containers_stay_until_the_api_has_them(
