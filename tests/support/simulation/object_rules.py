@@ -146,7 +146,7 @@ class ObjectRules:
                 continue
             if one["type"] == "PodReadyToStartContainers":
                 continue
-            if one["type"] in READINESS and _container_ids(before) != _container_ids(after):
+            if one["type"] in READINESS and _containers(before) != _containers(after):
                 # It was False in between, in a status that was never sent.
                 continue
             if known.get("lastTransitionTime") != one.get("lastTransitionTime"):
@@ -185,6 +185,11 @@ def _container_statuses(pod: Document | None) -> Iterator[Document]:
 
 def _container_ids(pod: Document) -> list[str]:
     return [str(status.get("containerID", "")) for status in _container_statuses(pod)]
+
+
+def _containers(pod: Document) -> list[tuple[str, bool]]:
+    """The containers of a pod, and whether each runs."""
+    return [(str(one.get("containerID", "")), "running" in one["state"]) for one in _container_statuses(pod)]
 
 
 def _ended(status: Document, field: str) -> Document | None:
