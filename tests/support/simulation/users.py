@@ -263,8 +263,11 @@ class Users:
         path, text = self._manifests / f"{name}.yaml", json.dumps(body)
         if self._random.random() < 0.5:
             path.write_text(text[: len(text) // 2])
-            await asyncio.sleep(self._random.random() * 0.2)
-            path.write_text(text)
+            try:
+                await asyncio.sleep(self._random.random() * 0.2)
+            finally:
+                # The storm may end here, and half a manifest would stay.
+                path.write_text(text)
         else:
             (self._manifests / ".new").write_text(text)
             (self._manifests / ".new").replace(path)
