@@ -102,28 +102,23 @@ START = (
 
 
 def test_life_of_a_pod_is_told_in_order(logs: Logs) -> None:
-    """Source, admission, worker, sandbox, image, container, ready, terminating, killed, removed."""
-    end = (
-        "by=workers what=terminating",
-        "by=events what=Killing container=main",
-        "by=workers what=terminated",
-        "by=status what=sent phase=Failed ready=False",
-        "pod deleted from the API",
-        "by=loop what=removed source=api",
-    )
-    assert in_order(logs.of("default/web"), (*(text.format(source="api") for text in START), *end)) == []
+    """Source, admission, worker, sandbox, image, container, ready, terminating, killed, removed.
+
+    The status is sent, and the API's events are read, beside the worker.
+    """
+    lines, start = logs.of("default/web"), tuple(text.format(source="api") for text in START)
+    killed = ("by=workers what=terminating", "by=events what=Killing container=main")
+    assert in_order(lines, (*start, *killed, "by=workers what=terminated", "by=loop what=removed source=api")) == []
+    assert in_order(lines, (*start, *killed, "by=status what=sent phase=Failed ready=False")) == []
+    assert in_order(lines, (*start, *killed, "pod deleted from the API")) == []
 
 
 def test_life_of_a_static_pod_begins_with_its_file(logs: Logs) -> None:
     """The file is read before the name of the pod is known to the kubelet; the line has it all the same."""
-    start = ("what=read place=", *(text.format(source="file") for text in START))
-    end = (
-        "by=loop what=removed source=file",
-        "by=events what=Killing",
-        "by=workers what=terminated",
-        "mirror pod deleted",
-    )
-    assert in_order(logs.of(f"default/static-{NODE}"), (*start, *end)) == []
+    lines = logs.of(f"default/static-{NODE}")
+    start = ("what=read place=", *(text.format(source="file") for text in START), "by=loop what=removed source=file")
+    assert in_order(lines, (*start, "by=events what=Killing", "by=workers what=terminated")) == []
+    assert in_order(lines, (*start, "mirror pod deleted")) == []
 
 
 def test_ordinary_life_of_pods_logs_no_warning(logs: Logs) -> None:
