@@ -138,7 +138,7 @@ async def test_client_that_shares_an_address_with_an_attacker_is_answered() -> N
 
 
 async def test_many_clients_that_connect_at_once_are_all_answered() -> None:
-    """More than have places: they wait for one, as nobody holds it for long."""
+    """More connections than places wait until others have been authenticated and give theirs up."""
     async with serving(ConnectionLimits(unauthenticated=8, waiting=400)) as served:
         assert set(await asyncio.gather(*(served.ask() for _ in range(150)))) == {b"HTTP/1.1 200 OK\r\n"}
 

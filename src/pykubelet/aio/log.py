@@ -30,6 +30,11 @@ class Logger:
         """A logger that adds these facts to every line."""
         return Logger(self._logger, {**self._facts, **facts})
 
+    @property
+    def is_verbose(self) -> bool:
+        """Whether details are logged, for callers to whom their facts cost something."""
+        return self._logger.isEnabledFor(logging.DEBUG)
+
     def debug(self, message: str, **facts: Any) -> None:
         """Log a detail for troubleshooting."""
         self._write(logging.DEBUG, message, facts)

@@ -45,7 +45,7 @@ def decode_by_item(data: bytes) -> Document:
     fields = msgspec.json.decode(data, type=register_type(dict[str, msgspec.Raw]))
     document: Document = {}
     for name, text in fields.items():
-        if name == "items" and bytes(text).startswith(b"["):
+        if name == "items" and memoryview(text)[:1].tobytes() == b"[":
             items = msgspec.json.decode(text, type=register_type(list[msgspec.Raw]))
             document[name] = [decode_document(bytes(item)) for item in items]
         else:

@@ -1,4 +1,4 @@
-"""Texts in objects, events and errors cannot control the terminal of whoever runs a command."""
+"""Control characters in objects, events and errors never reach the terminal of the user who runs a command."""
 
 import json
 import re

@@ -83,7 +83,7 @@ def _rest_of_terminal(ours: int) -> str:
     """What programs that have ended wrote to a terminal; the kernel may pass it on in parts, and later."""
     os.set_blocking(ours, True)
     shown = b""
-    # Ends with an error once there is no more, because nobody has the other end open.
+    # Reading fails once all is read, because no process has the other end open.
     with suppress(OSError):
         while part := os.read(ours, 65536):
             shown += part

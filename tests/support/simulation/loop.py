@@ -145,7 +145,7 @@ class SimulationLoop(VirtualTimeLoop):
         def work() -> None:
             try:
                 result = self.disk(program, lambda: func(*args))
-            except Exception as error:  # noqa: BLE001  it belongs to whoever waits
+            except Exception as error:  # noqa: BLE001  the waiting caller gets it
                 self.call_soon(_settle, future, None, error)
             else:
                 self.call_soon(_settle, future, result, None)

@@ -47,7 +47,7 @@ class Containers:
         self._trace, self._may_overlap = trace, may_overlap
         self.all: dict[str, ContainerRecord] = {}
         self.reported: dict[str, int] = {}
-        """The exit codes that the API server was told, by container id."""
+        """The exit codes that the API server has received, by container id."""
         self.awaits_exit: Callable[[ContainerRecord], bool] = lambda _: False
         """Whether the API server has the container's pod and expects its exit code."""
         self._by_pod: dict[tuple[str, str], list[ContainerRecord]] = {}

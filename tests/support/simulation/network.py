@@ -143,7 +143,7 @@ class WatchPipe:
         """The server's end: regular without an error."""
         if not self.accepted.done():
             self.accepted.set_exception(error or NotReached("connection reset by peer"))
-            # Nobody may be there any more to read it.
+            # Marks it as retrieved: the client may have crashed in the meantime.
             self.accepted.exception()
         self._end, self._is_ended = error, True
         self._wake.set()

@@ -32,7 +32,7 @@ class ObjectRules:
         self._checks, self._containers = checks, containers
 
     def awaits_exit(self, record: ContainerRecord) -> bool:
-        """Whether the API server has the pod of a container and nobody forced it away."""
+        """Whether the API server has the pod of a container, which was not deleted by force."""
         found = self._checks.truth.state.get(StoreKey("pods", *record.pod))
         return found is not None and found[1]["metadata"]["uid"] == record.uid
 

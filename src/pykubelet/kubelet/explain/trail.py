@@ -160,6 +160,8 @@ class PodTrails:
 
     def _log(self, uid: PodUid, trail: _PodTrail) -> None:
         """Log the newest entry; those from before the pod's name was known are logged together with the first after."""
+        if not log.is_verbose:
+            return
         new = trail.entries[-1:]
         if not trail.name:
             pod = self._known.pod_by_uid(uid) if self._known is not None else None
