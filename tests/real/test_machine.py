@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.kubelet.nodestatus.machine import LinuxMachine, is_ours, is_usable, node_ip
+from pykubelet.kubelet.nodestatus.machine import LinuxMachine, node_ip
+from pykubelet.podnetwork.node_address import is_ours, is_usable
 
 FILES = {
     "proc/meminfo": "MemTotal:       16384 kB\nMemFree:  1 kB\nSwapTotal:       1024 kB\n",

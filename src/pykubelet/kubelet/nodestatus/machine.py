@@ -5,7 +5,6 @@ A fact that cannot be read is empty or zero; a missing capacity keeps the node f
 Upstream: pkg/kubelet/cadvisor/cadvisor_linux.go, pkg/kubelet/nodestatus/setters.go
 """
 
-import ipaddress
 import os
 import platform
 import queue
@@ -16,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from pykubelet.podnetwork.node_address import is_ours, node_address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +48,6 @@ class MachineInfoReader(Protocol):
 
 # Go's names of architectures.
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386", "loongarch64": "loong64"}
-# Nothing is sent: the kernel only selects its source address. Documentation addresses of RFC 5737 and RFC 3849.
-_FAR_AWAY = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 # The resolver retries a silent name server for ten seconds and more.
 _PATIENCE_SECONDS = 1.0
 
@@ -104,9 +103,9 @@ class LinuxMachine:
 
 
 def node_ip(name: str) -> str:
-    """The machine's address: what its name resolves to, if that is its own, or that of its default route."""
+    """The machine's address: what its name resolves to, if that is its own, or that which pods reach."""
     usable = sorted(filter(is_ours, _resolved(name) if name else ()), key=lambda address: ":" in address)
-    return next(iter(usable), "") or _address_of_default_route()
+    return next(iter(usable), "") or node_address()
 
 
 def _resolved(name: str) -> list[str]:
@@ -124,38 +123,6 @@ def _resolved(name: str) -> list[str]:
         return answers.get(timeout=_PATIENCE_SECONDS)
     except queue.Empty:
         return []
-
-
-def is_usable(address: str) -> bool:
-    """Whether an address can be a node's: a unicast address that others can reach."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    return not (ip.is_loopback or ip.is_multicast or ip.is_link_local or ip.is_unspecified)
-
-
-def is_ours(address: str) -> bool:
-    """Whether a usable address belongs to an interface of this machine."""
-    if not is_usable(address):
-        return False
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind((address, 0))
-    except OSError:
-        return False
-    return True
-
-
-def _address_of_default_route() -> str:
-    for family, target in _FAR_AWAY:
-        try:
-            with socket.socket(family, socket.SOCK_DGRAM) as asked:
-                asked.connect((target, 9))
-                address = str(asked.getsockname()[0])
-        except OSError:
-            continue
-        if is_usable(address):
-            return address
-    return ""
 
 
 def _storage_bytes(path: Path) -> int:

@@ -1,0 +1,1 @@
+"""The network of pods on this machine, below the runtimes, the API server, the proxy and DNS."""
