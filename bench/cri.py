@@ -88,8 +88,8 @@ class Bursts:
 async def of_containerd(pods: int, rounds: int, bursts: int, idle_seconds: float) -> dict[str, Any]:
     with running_containerd() as lab:
         lab.add_images([Image(IMAGE, {"Cmd": ["sh"]})])
-        # A cgroup tree of its own: the node sweeps cgroups of pods that it does not know.
-        options = ("--cri-socket", lab.socket, "--cgroup-root", lab.cgroup_parent)
+        # A cgroup tree of its own: the node sweeps cgroups of pods that it does not know, as those of the floor.
+        options = ("--cri-socket", lab.socket, "--cgroup-root", f"{lab.cgroup_parent}/node")
         async with open_world("cri", options=options) as world, open_floor(lab) as floor:
             figures: dict[str, Any] = {
                 "start_to_ready_s": round(world.node.ready_seconds, 3),

@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from machine import memory_folder
 from programs import Program
 
 from pykubelet.aio.clock import SystemClock
@@ -40,7 +41,7 @@ async def in_one_process(folder: Path, names: Collection[str], *, max_pods: int 
         if max_pods:
             wanted = NodeSettings(
                 node_name=NODE,
-                root_dir=folder / "node",
+                root_dir=stack.enter_context(memory_folder()),
                 runtime="sim",
                 max_pods=max_pods,
                 eviction_hard=dict([_EVICTION.split("<")]),
@@ -62,7 +63,8 @@ async def of_programs(folder: Path, *, max_pods: int) -> AsyncIterator[tuple[Cli
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(Program.run("apiserver", "--data-dir", data, "--port", "0"))
         way = ("--kubeconfig", data / "admin.kubeconfig")
-        node = ("node", *way, "--node-name", NODE, "--runtime", "sim", "--root-dir", folder / "node", "--port", "0")
+        root_dir = stack.enter_context(memory_folder())
+        node = ("node", *way, "--node-name", NODE, "--runtime", "sim", "--root-dir", root_dir, "--port", "0")
         limits = ("--max-pods", str(max_pods), "--eviction-hard", _EVICTION)
         await stack.enter_async_context(Program.run(*node, *limits))
         made = await stack.enter_async_context(Program.run("controllers", *way, "--no-leader-elect"))

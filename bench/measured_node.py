@@ -6,12 +6,13 @@ import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 from loopback import session, token_file
+from machine import memory_folder
 from programs import Program, end_processes_in
 from watched_pods import WatchedPods
 
@@ -77,13 +78,14 @@ def empty_folder() -> Iterator[Path]:
 @asynccontextmanager
 async def open_world(runtime: str, *, options: Iterable[str | Path] = ()) -> AsyncIterator[World]:
     """Run an API server and a node in an empty folder and remove everything at the end; `options` go to the node."""
-    with empty_folder() as folder:
+    with empty_folder() as folder, ExitStack() as stack:
+        root_dir = stack.enter_context(memory_folder()) if runtime == "sim" else folder / "node"
         data = folder / "server"
         for part in ("manifests", "shared"):
             (folder / part).mkdir()
         server_options = ("--data-dir", data, "--port", "0", "--token-file", token_file(folder))
         node_options = ("--kubeconfig", data / "admin.kubeconfig", "--node-name", NODE, "--runtime", runtime)
-        node_folders = ("--manifests", folder / "manifests", "--root-dir", folder / "node", "--port", "0")
+        node_folders = ("--manifests", folder / "manifests", "--root-dir", root_dir, "--port", "0")
         async with (
             Program.run("apiserver", *server_options) as server,
             Program.run("node", *node_options, *node_folders, *options) as node,
