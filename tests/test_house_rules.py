@@ -45,6 +45,12 @@ def test_test_functions_are_readable(source: Source) -> None:
     assert house_rules.test_problems(source) == []
 
 
+@pytest.mark.parametrize("source", TESTS, ids=lambda source: source.path)
+def test_tests_are_not_skipped_in_ci(source: Source) -> None:
+    """A component that CI lacks is a failure there."""
+    assert house_rules.skip_problems(source) == []
+
+
 def test_modules_import_each_other_without_cycles() -> None:
     """The import graph of the package has no cycle."""
     assert house_rules.cycles(SOURCES) == []
@@ -109,6 +115,8 @@ _BROKEN: list[tuple[Callable[[Source], list[str]], str, str]] = [
     (house_rules.task_problems, "a/b.py", "asyncio.create_task(x)\n"),
     (house_rules.decoding_problems, "a/b.py", "msgspec.json.decode(text, type=Pod)\n"),
     (house_rules.test_problems, "a/test_b.py", "def test_nothing():\n    f()\n"),
+    (house_rules.skip_problems, "a/test_b.py", "pytest.skip('no mounts')\n"),
+    (house_rules.skip_problems, "a/test_b.py", "@pytest.mark.skipif(x, reason='')\ndef test_a(): ...\n"),
     (house_rules.test_problems, "a/test_b.py", "def test_much():\n" + "    assert x\n" * 60),
 ]
 

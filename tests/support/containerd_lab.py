@@ -19,6 +19,7 @@ from cri_api.v1 import api_pb2 as cri
 from cri_api.v1 import api_pb2_grpc
 
 from oci_images import IMAGES, PAUSE, Image, write_archive
+from requirements import missing
 
 # Generated without types.
 services: Any = api_pb2_grpc
@@ -64,7 +65,7 @@ SystemdCgroup = false
 def running_containerd() -> Iterator["ContainerdLab"]:
     """A containerd with the images of `oci_images`, in a folder that is removed afterwards."""
     if os.geteuid() != 0:
-        give_up("containerd needs root")
+        missing("containerd needs root")
     # A short path: the path of a Unix socket is limited to about a hundred characters.
     lab = ContainerdLab(Path(tempfile.mkdtemp(prefix="pykubelet-lab-")))
     try:
@@ -76,16 +77,10 @@ def running_containerd() -> Iterator["ContainerdLab"]:
         lab.remove()
 
 
-def give_up(reason: str) -> None:
-    """Fail the tests in CI and skip them elsewhere."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-
-
 def program(name: str) -> str:
     found = shutil.which(name, path=PATH)
     if found is None:
-        give_up(f"{name} is not installed")
-    assert found is not None
+        missing(f"{name} is not installed")
     return found
 
 
@@ -106,7 +101,7 @@ class ContainerdLab:
         """Make a network and write the configuration."""
         plugins = next((found for found in PLUGIN_FOLDERS if Path(found, "bridge").exists()), "")
         if not plugins:
-            give_up("the CNI plugins are not installed")
+            missing("the CNI plugins are not installed")
         network = {"cniVersion": "1.0.0", "name": "lab", "plugins": [self._make_bridge()]}
         (self.folder / "cni").mkdir()
         (self.folder / "cni/lab.conflist").write_text(json.dumps(network))

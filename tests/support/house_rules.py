@@ -147,6 +147,7 @@ def decoding_problems(source: Source) -> list[str]:
     return [f"decodes a type that was not registered: {call}" for call in typed if "register_type(" not in call]
 
 
+_SKIPS = {"pytest.skip", "pytest.importorskip", "pytest.mark.skip", "pytest.mark.skipif"}
 FILE_RULES = (module_problems, size_problems, prose_problems, task_problems, decoding_problems)
 
 
@@ -162,6 +163,14 @@ def test_problems(source: Source) -> list[str]:
     for _ in bodies:
         asserting |= {name for name, body in bodies.items() if any(f"{known}(" in body for known in asserting)}
     return found + [f"{name} asserts nothing" for name in bodies if name.startswith("test_") and name not in asserting]
+
+
+def skip_problems(source: Source) -> list[str]:
+    """Only `requirements.py` skips tests: it fails them in CI, where a skipped test would hide a missing component."""
+    if source.path == "tests/support/requirements.py":
+        return []
+    attributes = {ast.unparse(node) for node in ast.walk(source.tree) if isinstance(node, ast.Attribute)}
+    return [f"{name}: use requirements.py" for name in sorted(attributes & _SKIPS)]
 
 
 test_problems.__test__ = False  # type: ignore[attr-defined]  # a rule about tests, not a test

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from requirements import missing
 
 _BLOCK = bytes(4096)
 
@@ -41,7 +41,7 @@ def small_disk(path: Path, mebibytes: int) -> Iterator[SmallDisk]:
     path.mkdir(parents=True, exist_ok=True)
     command = ("mount", "-t", "tmpfs", "-o", f"size={mebibytes}m,mode=0700", "none", str(path))
     if subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("nothing can be mounted here")
+        missing("nothing can be mounted here")
     try:
         yield SmallDisk(path)
     finally:

@@ -1,6 +1,5 @@
 """Runs every command and every program in the README and the guides as written."""
 
-import os
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +8,7 @@ import pytest
 
 from document_session import ROOT, type_document
 from markdown_blocks import Block, read_blocks
+from requirements import needs_root
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -34,7 +34,7 @@ def test_what_the_document_says_works(name: str, tmp_path: Path) -> None:
     assert not problems, "\n\n".join(problems)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="all tests are an ordinary user's then")
+@needs_root
 def test_one_machine_is_enough_for_an_ordinary_user() -> None:
     """The first guide with all of its examples works without root."""
     with TemporaryDirectory() as folder:

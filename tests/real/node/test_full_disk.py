@@ -1,7 +1,6 @@
 """`pykubelet up` on a full disk: pods run on, the API tells the truth, deleting works, and all is soon back to normal."""
 
 import json
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ import pytest
 from kubectl import Kubectl
 from process_lab import end_containers
 from pykubelet_process import UpProcess
+from requirements import needs_root
 from small_disk import SmallDisk, small_disk
 
 FOREVER = "trap exit TERM; while :; do echo alive; sleep 0.1; done"
@@ -104,7 +104,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
             end_containers(up.data / "node/process")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@needs_root
 @pytest.mark.timeout(180)
 def test_full_disk_harms_no_pod_and_is_soon_forgotten(cluster: Cluster) -> None:
     """What was answered on the full disk is there after a crash, too; no pod is evicted, since none fills the disk."""

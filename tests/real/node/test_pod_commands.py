@@ -12,8 +12,7 @@ import pytest
 
 from node_cluster import SPDY, WEB_SOCKET
 from process_cluster import ProcessCluster, WebPod, free_port, pod, shell
-from pykubelet.runtimes.process.shim.namespace import find_namespace_method
-from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
+from requirements import has_mount_namespaces, missing
 from terminal import Terminal
 
 # The limit for all waits of one test together.
@@ -39,8 +38,8 @@ def shop(cluster: ProcessCluster) -> str:
 @pytest.fixture(scope="module")
 def store(cluster: ProcessCluster) -> str:
     """A pod with a volume that only the first of its two containers mounts."""
-    if find_namespace_method() == NO_NAMESPACE:
-        pytest.skip("no mount namespaces for us here")
+    if not has_mount_namespaces:
+        missing("this user cannot make mount namespaces")
     main = shell(FOREVER, volumeMounts=[{"name": "data", "mountPath": PLACE}])
     cluster.run(pod("store", main, shell(FOREVER, "other"), volumes=[{"name": "data", "emptyDir": {}}]))
     return "store"

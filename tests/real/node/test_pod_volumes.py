@@ -1,7 +1,6 @@
 """Volumes of every kind in containers that are processes, and updates that reach running containers."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +8,12 @@ import pytest
 
 from kubectl import Kubectl
 from process_cluster import ProcessCluster, pod, shell
-from pykubelet.runtimes.process.shim.namespace import find_namespace_method
-from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
+from requirements import needs_mount_namespaces, needs_ordinary_user, needs_root
 
 pytestmark = [
     # The limit for all waits of one test together.
     pytest.mark.timeout(120),
-    pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here"),
+    needs_mount_namespaces,
 ]
 FOREVER = "exec sleep 1000"
 PLACE = "/no/such/place"
@@ -51,7 +49,7 @@ def test_empty_dir_is_shared_and_outlives_its_containers(cluster: ProcessCluster
     assert not Path(PLACE).exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts memory")
+@needs_root
 def test_empty_dir_in_memory_has_the_size_it_was_given(cluster: ProcessCluster) -> None:
     """It is a tmpfs that fills up at its size limit and is unmounted with its pod."""
     script = f"stat -f -c %T {PLACE}; df -k {PLACE} | awk 'END {{print $2}}'; head -c 3M /dev/zero 2>&1 >{PLACE}/big || echo full"
@@ -63,7 +61,7 @@ def test_empty_dir_in_memory_has_the_size_it_was_given(cluster: ProcessCluster) 
     assert uid not in Path("/proc/self/mountinfo").read_text()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root has the right")
+@needs_ordinary_user
 def test_empty_dir_in_memory_is_on_disk_without_the_right_to_mount(cluster: ProcessCluster) -> None:
     """The pod runs, and a MemoryMediumUnavailable event is emitted."""
     cluster.run(pod("memory", mount(f"echo word >{PLACE}/file; {FOREVER}"), **volume(emptyDir={"medium": "Memory"})))
@@ -218,14 +216,14 @@ def with_sub_path(name: str, folder: Path) -> dict[str, Any]:
     return pod(name, main, restartPolicy="Never", **volume(hostPath={"path": str(folder)}))
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can do that safely")
+@needs_root
 def test_sub_path_shows_a_part_of_a_volume(cluster: ProcessCluster, tmp_path: Path) -> None:
     """The folder is created if needed, and its name may come from the environment."""
     cluster.finish(with_sub_path("part", tmp_path))
     assert (tmp_path / "of/part/file").read_text() == "mine\n"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root has the right")
+@needs_ordinary_user
 def test_sub_path_is_refused_without_the_right_to_mount(cluster: ProcessCluster, tmp_path: Path) -> None:
     """The container waits with CreateContainerConfigError and the reason."""
     cluster.create(with_sub_path("part", tmp_path))

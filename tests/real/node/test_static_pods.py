@@ -1,7 +1,6 @@
 """Static pods from files in a folder, with processes on the machine and mirror pods in the API."""
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from process_cluster import NODE, PATIENCE, ProcessCluster, pod, process_cluster, shell
+from requirements import missing, needs_root
 
 # The limit for all waits of one test together.
 pytestmark = pytest.mark.timeout(120)
@@ -69,7 +69,7 @@ def mounted(folder: Path, *what: str) -> Iterator[None]:
     """Mount something at a folder while the context lasts."""
     folder.mkdir(exist_ok=True)
     if subprocess.run(("mount", *what, str(folder)), check=False).returncode:
-        pytest.skip("nothing can be mounted here")
+        missing("nothing can be mounted here")
     try:
         yield
     finally:
@@ -169,7 +169,7 @@ def test_missing_manifest_folder_keeps_its_pods(cluster: ProcessCluster, manifes
     assert cluster.container_id("stays-node-1") == before
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@needs_root
 def test_unmounted_folder_keeps_its_pods(tmp_path: Path) -> None:
     """The empty mount point removes no pods; after a remount and a restart of the node, the containers are the same."""
     manifests, disk = Manifests(tmp_path / "manifests"), ("-t", "tmpfs", "none")

@@ -18,8 +18,7 @@ from pykubelet.api.generated.core import (
 from pykubelet.runtimes.process.cgroups import find_cgroups
 from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure, SandboxRequest
-
-only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+from requirements import needs, needs_root
 
 
 async def test_process_has_the_environment_it_was_given_and_nothing_of_ours(
@@ -153,7 +152,7 @@ async def test_container_without_a_command_is_refused(lab: Lab) -> None:
     assert failure.value.reason == "CreateContainerConfigError"
 
 
-@only_root
+@needs_root
 async def test_root_runs_a_container_as_the_user_it_asks_for(lab: Lab) -> None:
     """User, group and supplementary groups are set, and the container may reopen its stdout."""
     context = PodSecurityContext(run_as_user=1234, run_as_group=2345, supplemental_groups=(7,), fs_group=8)
@@ -163,7 +162,7 @@ async def test_root_runs_a_container_as_the_user_it_asks_for(lab: Lab) -> None:
     assert output.splitlines() == ["1234", "2345", "2345 7 8", "again"]
 
 
-@only_root
+@needs_root
 async def test_root_of_a_container_has_the_rights_containers_have(lab: Lab) -> None:
     """It has the default capabilities of containers, not all of the machine's root; `drop` removes them."""
     command = ("grep", "-E", "CapEff|NoNewPrivs", "/proc/self/status")
@@ -176,7 +175,7 @@ async def test_root_of_a_container_has_the_rights_containers_have(lab: Lab) -> N
     assert none.split() == ["CapEff:", "0000000000000000", "NoNewPrivs:", "1"]
 
 
-@pytest.mark.skipif("memory" not in find_cgroups().folders, reason="no control groups for us here")
+@needs("memory" in find_cgroups().folders, "no control groups for us here")
 async def test_container_over_its_memory_limit_is_oom_killed(lab: Lab) -> None:
     """The kernel enforces the limit, and the cgroups are removed with the container."""
     script = "x=$(head -c 200000000 /dev/zero | tr '\\0' x)"
@@ -194,7 +193,7 @@ async def test_pod_with_a_runtime_class_is_refused(lab: Lab) -> None:
         await lab.runtime.create_sandbox(sandbox)
 
 
-@pytest.mark.skipif("pids" not in find_cgroups().folders, reason="no control groups for us here")
+@needs("pids" in find_cgroups().folders, "no control groups for us here")
 async def test_container_has_only_so_many_processes(tmp_path: Path) -> None:
     """The PID limit stops a fork bomb before it harms other containers."""
     async with make_runtime(tmp_path / "state", max_pids=20) as runtime:

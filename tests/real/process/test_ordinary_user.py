@@ -15,11 +15,10 @@ import pytest
 
 from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
 from pykubelet.runtimes.process.shim.rootfs import BY_BUBBLEWRAP, BY_USER
+from requirements import missing, needs_root
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="all tests are an ordinary user's then")
+pytestmark = needs_root
 
-# A CI machine must have everything that the tests need.
-missing = pytest.fail if os.environ.get("CI") else pytest.skip
 AGENT = Path(__file__).parents[2] / "support/process_agent.py"
 UID = 12345
 
@@ -73,7 +72,7 @@ async def test_ordinary_user_has_volumes_at_their_paths(own_folder: Path, way: s
     (told,), codes = await run_as_user(own_folder, {"command": ["sh", "-c", script], "mounts": mounts}, way=way)
     if "failure" in told:
         assert told["reason"] == "CreateContainerConfigError"
-        pytest.skip("no user namespaces on this machine")
+        missing("no user namespaces on this machine")
     assert log_of(told) == ["hello", "locked", str(UID), str(UID)]
     assert (volume / "mine").stat().st_uid == UID
     assert list(codes.values()) == [0]
@@ -88,7 +87,7 @@ async def test_ordinary_user_runs_commands_in_its_containers(own_folder: Path, w
     container = {"command": ["sh", "-c", "uname -n >/no/such/name; sleep 1000"], "mounts": [mount]}
     (told, *rest), _ = await run_as_user(own_folder, container, way=way, run=["sh", "-c", "id -u; ls -d /no/such"])
     if "failure" in told:
-        pytest.skip("no user namespaces on this machine")
+        missing("no user namespaces on this machine")
     assert rest == [{"exit_code": 0, "output": f"{UID}\n/no/such\n"}]
 
 

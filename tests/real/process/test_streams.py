@@ -11,9 +11,8 @@ import pytest
 from process_lab import Lab, processes_with, until
 from pykubelet.api.generated.core import PodSecurityContext
 from pykubelet.runtimes.process.runtime import ProcessRuntime
-from pykubelet.runtimes.process.shim.namespace import find_namespace_method
-from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from pykubelet.runtimes.protocol import ByteReader, Mount, RuntimeFailure
+from requirements import needs_mount_namespaces
 
 
 async def read_all(reader: ByteReader | None) -> bytes:
@@ -33,7 +32,7 @@ async def read_until(reader: ByteReader, text: bytes) -> bytes:
     return found
 
 
-@pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here")
+@needs_mount_namespaces
 async def test_command_runs_where_and_as_the_container_does(lab: Lab, tmp_path: Path) -> None:
     """It has the same mounts, environment, working directory, user and hostname."""
     volume = tmp_path / "volume"

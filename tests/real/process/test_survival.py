@@ -19,6 +19,7 @@ from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.process.shim.processes import boot_id, identify, open_process
 from pykubelet.runtimes.process.state import StateFolders, StateFoldersInUse
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, SandboxRequest
+from requirements import missing
 
 AGENT = Path(__file__).parents[2] / "support/process_agent.py"
 
@@ -250,7 +251,7 @@ async def test_process_in_a_session_of_its_own_ends_with_the_killed_supervisor(
 ) -> None:
     """It is found in the container's cgroup, which is removed."""
     if not runtime._host.cgroups.folders:
-        pytest.skip("no cgroups")
+        missing("no cgroups")
     seconds = f"4796.{os.getpid()}"
     ward = await lab.start("sh", "-c", f"setsid sleep {seconds} & sleep {seconds}")
     await until(lambda: len(processes_with(f"sleep\0{seconds}\0")) == 2)

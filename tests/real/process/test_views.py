@@ -12,9 +12,9 @@ import pytest
 from process_lab import Lab, exists, make_runtime, stop_everything
 from pykubelet.api.generated.core import SecurityContext, VolumeMount
 from pykubelet.runtimes.process.runtime import ProcessRuntime
-from pykubelet.runtimes.process.shim.namespace import find_namespace_method
 from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from pykubelet.runtimes.protocol import Mount, RuntimeFailure
+from requirements import needs_mount_namespaces
 
 # A path that is followed while it is exchanged led outside in one start of ten.
 _STARTS = 40
@@ -25,8 +25,6 @@ while libc.renameat2(-100, first, -100, second, 2) == 0:
     pass
 """
 """Exchanges two files without end."""
-
-only_with_mounts = pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here")
 
 
 @pytest.fixture
@@ -45,7 +43,7 @@ async def bare(root: Path, tmp_path: Path) -> AsyncIterator[Lab]:
         await stop_everything(runtime)
 
 
-@only_with_mounts
+@needs_mount_namespaces
 @pytest.mark.parametrize(
     "path",
     [
@@ -67,7 +65,7 @@ async def test_volume_is_seen_at_its_path(lab: Lab, volume: Path, path: str) -> 
     assert exists(path) is was_there
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_missing_working_directory_is_created(lab: Lab, volume: Path) -> None:
     """In a volume it stays; elsewhere it is removed with the container."""
     script = "pwd; echo mine > mine; cat mine"
@@ -79,7 +77,7 @@ async def test_missing_working_directory_is_created(lab: Lab, volume: Path) -> N
     assert (volume / "deep/down/mine").read_text() == "mine\n"
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_working_directory_is_never_created_through_a_swapped_link(
     lab: Lab, volume: Path, tmp_path: Path
 ) -> None:
@@ -110,7 +108,7 @@ async def test_missing_working_directory_is_an_error_without_mounts(bare: Lab) -
         await bare.start("true", working_dir="/no/such")
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_files_can_be_mounted_over_files_and_beside_them(lab: Lab, volume: Path) -> None:
     """The hosts file and the termination log are such files."""
     hosts, words = volume / "hosts", volume / "words"
@@ -127,7 +125,7 @@ async def test_files_can_be_mounted_over_files_and_beside_them(lab: Lab, volume:
     assert not exists("/dev/termination-log")
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_read_only_volume_cannot_be_written(lab: Lab, volume: Path) -> None:
     """Not even root can write it."""
     mount = Mount(host_path=str(volume), container_path="/no/such", read_only=True)
@@ -139,7 +137,7 @@ async def test_read_only_volume_cannot_be_written(lab: Lab, volume: Path) -> Non
     assert not (volume / "mine").exists()
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_read_only_root_leaves_volumes_and_devices_writable(lab: Lab, volume: Path, tmp_path: Path) -> None:
     """`readOnlyRootFilesystem` applies to everything that is not a volume."""
     script = f"""
@@ -158,7 +156,7 @@ async def test_read_only_root_leaves_volumes_and_devices_writable(lab: Lab, volu
     assert (volume / "mine").exists()
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_volumes_can_be_mounted_into_volumes(lab: Lab, volume: Path, tmp_path: Path) -> None:
     """The order does not matter; missing mount points are created in the outer volume and stay."""
     inner = tmp_path / "inner"
@@ -179,7 +177,7 @@ async def test_volumes_can_be_mounted_into_volumes(lab: Lab, volume: Path, tmp_p
         await lab.start("true", mounts=[locked, Mount(host_path=str(inner), container_path="/data/none")])
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_host_path_that_is_missing_is_made(lab: Lab, tmp_path: Path) -> None:
     """It becomes an empty folder that stays."""
     mount = Mount(host_path=str(tmp_path / "not/yet"), container_path="/data")
@@ -187,7 +185,7 @@ async def test_host_path_that_is_missing_is_made(lab: Lab, tmp_path: Path) -> No
     assert exists(str(tmp_path / "not/yet/mine"))
 
 
-@only_with_mounts
+@needs_mount_namespaces
 @pytest.mark.parametrize(
     ("mount", "told"),
     [
@@ -206,7 +204,7 @@ async def test_mount_that_is_impossible_says_why(lab: Lab, mount: Mount, told: s
         await lab.start("true", mounts=[mount])
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_hostname_is_the_name_of_the_pod(lab: Lab) -> None:
     """With hostNetwork it is the name of the machine."""
     assert (await lab.output_of("uname", "-n")).startswith("pod-")
