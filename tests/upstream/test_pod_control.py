@@ -28,9 +28,14 @@ from pykubelet.api.times import format_time
 from pykubelet.client.indexer import PodIndex
 from pykubelet.client.interface import Writer
 from pykubelet.controllers.framework import active_pods, ownership
-from pykubelet.controllers.framework.expectations import CountingExpectations, UidTrackingExpectations
+from pykubelet.controllers.framework.expectations import (
+    EXPECTATIONS_TIMEOUT_SECONDS,
+    CountingExpectations,
+    UidTrackingExpectations,
+)
 from pykubelet.controllers.framework.ownership import ClaimedPods, PodControllerRefManager, new_controller_ref
 from pykubelet.controllers.framework.pod_control import DeleteFailedError, PodControl, slow_start_batch, template_hash
+from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.testing import build
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi
@@ -99,18 +104,22 @@ def test_expectations_expire_after_five_minutes() -> None:
     assert expectations.satisfied("ns/a", now_seconds=300.1)
 
 
-def test_pending_expectation_says_when_it_expires() -> None:
-    """Nothing is due for a key without one, a fulfilled one or an expired one."""
-    expectations = CountingExpectations()
-    assert expectations.seconds_left("ns/a", now_seconds=0) is None
+async def test_key_is_enqueued_for_when_its_pending_expectation_has_expired() -> None:
+    """Nothing is enqueued for a key without one, a fulfilled one or an expired one."""
+    expectations, queue = CountingExpectations(), WorkQueue()
+    expectations.enqueue_on_expiry("ns/a", queue, now_seconds=0)
     expectations.set("ns/a", add=1, now_seconds=10)
-    left = expectations.seconds_left("ns/a", now_seconds=20)
-    assert left is not None
-    assert left > 290
-    assert expectations.satisfied("ns/a", now_seconds=20 + left)
-    assert expectations.seconds_left("ns/a", now_seconds=20 + left) is None
+    expectations.enqueue_on_expiry("ns/a", queue, now_seconds=10 + EXPECTATIONS_TIMEOUT_SECONDS + 1)
     expectations.creation_observed("ns/a")
-    assert expectations.seconds_left("ns/a", now_seconds=20) is None
+    expectations.enqueue_on_expiry("ns/a", queue, now_seconds=20)
+    assert "ns/a" not in queue
+    expectations.set("ns/a", add=1, now_seconds=10)
+    expectations.enqueue_on_expiry("ns/a", queue, now_seconds=20)
+    await asyncio.sleep(EXPECTATIONS_TIMEOUT_SECONDS - 10)
+    assert len(queue) == 0
+    await asyncio.sleep(2)
+    assert len(queue) == 1
+    assert expectations.satisfied("ns/a", now_seconds=10 + EXPECTATIONS_TIMEOUT_SECONDS + 2)
 
 
 @pytest.mark.parametrize("count", [pytest.param(n, id=f"5.10-03 {n} pods") for n in (0, 1, 2, 5)])

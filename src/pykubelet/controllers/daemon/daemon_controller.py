@@ -192,9 +192,7 @@ class DaemonSetController(KeyedController):
         if seconds > 0 and status.number_ready != status.number_available:
             left = earliest_availability_seconds(pods, seconds, now, self._clock.now())
             self.queue.add_after(key_of(daemon_set), seconds if left is None else left)
-        pending = self._expectations.seconds_left(key_of(daemon_set), now_seconds=self._clock.monotonic())
-        if pending is not None:
-            self.queue.add_after(key_of(daemon_set), pending)
+        self._expectations.enqueue_on_expiry(key_of(daemon_set), self.queue, now_seconds=self._clock.monotonic())
 
 
 class DaemonSetEventHandlers:

@@ -9,6 +9,8 @@ Upstream: pkg/controller/controller_utils.go
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pykubelet.controllers.framework.work_queue import WorkQueue
+
 # A lost watch event must not stop a controller forever.
 EXPECTATIONS_TIMEOUT_SECONDS = 300.0
 # A controller that syncs so long after the timeout finds its expectation expired.
@@ -66,16 +68,16 @@ class Expectations:
         found = self._by_key.get(key)
         return found is None or found.fulfilled or found.is_expired(now_seconds)
 
-    def seconds_left(self, key: str, *, now_seconds: float) -> float | None:
-        """Seconds until a pending expectation has expired; None if the controller may act now.
+    def enqueue_on_expiry(self, key: str, queue: WorkQueue, *, now_seconds: float) -> None:
+        """Enqueues the key for the time when its pending expectation has expired; call it at the end of each sync.
 
         A pod that was created and deleted while the watch was down is never seen. Upstream relies on the informers'
         resync to sync the key again after the timeout; informers here do not resync.
         """
         found = self._by_key.get(key)
-        if found is None or self.satisfied(key, now_seconds=now_seconds):
-            return None
-        return found.since_seconds + EXPECTATIONS_TIMEOUT_SECONDS + _MARGIN_SECONDS - now_seconds
+        if found is not None and not self.satisfied(key, now_seconds=now_seconds):
+            expiry_seconds = found.since_seconds + EXPECTATIONS_TIMEOUT_SECONDS + _MARGIN_SECONDS
+            queue.add_after(key, expiry_seconds - now_seconds)
 
     def forget(self, key: str) -> None:
         self._by_key.pop(key, None)

@@ -125,8 +125,7 @@ class JobController(KeyedController):
         await self._track(job, counts, step, record)
         if step.error is not None:
             raise step.error
-        if (left := self._job_pods.expectations.seconds_left(key, now_seconds=self._clock.monotonic())) is not None:
-            self.queue.add_after(key, left)
+        self._job_pods.expectations.enqueue_on_expiry(key, self.queue, now_seconds=self._clock.monotonic())
 
     async def _claim(self, job: Job) -> tuple[Pod, ...]:
         manager = PodControllerRefManager(

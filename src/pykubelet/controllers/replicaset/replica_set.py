@@ -164,8 +164,7 @@ class ReplicaSetController(KeyedController):
         await self._update_status(replica_set, active, terminating, failure)
         if failure is not None:
             raise failure
-        if (left := self._expectations.seconds_left(key, now_seconds=self._clock.monotonic())) is not None:
-            self.queue.add_after(key, left)
+        self._expectations.enqueue_on_expiry(key, self.queue, now_seconds=self._clock.monotonic())
 
     async def _claim(self, replica_set: ReplicaSet, selector: Selector, pods: Sequence[Pod]) -> tuple[Pod, ...]:
         manager = PodControllerRefManager(
