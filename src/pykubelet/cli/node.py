@@ -94,7 +94,7 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     "--bind",
     default="",
     metavar="ADDRESS",
-    help="Listening address of the node's API; by default loopback if the API server is there, else its address.",
+    help="Listening address of the node's API; by default loopback if the API server is there, else the machine's.",
 )
 @click.option(
     "--client-ca", type=EXISTING_FILE, help="Authority (PEM) of client certificates; by default that of the kubeconfig."

@@ -18,8 +18,9 @@ CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 # Connections that may wait while the loop is busy.
 _BACKLOG = 1024
 # Documentation addresses (RFC 5737, RFC 3849): nothing is sent, the kernel only chooses a route.
-_SOMEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+_SOMEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 LOOPBACK = "127.0.0.1"
+_LOOPBACKS = {4: LOOPBACK, 6: "::1"}
 
 
 def serving_context() -> ssl.SSLContext:
@@ -42,15 +43,20 @@ def public_host(bind: str) -> str:
     address = _ip_address(bind)
     if address is None or not (address.is_loopback or address.is_unspecified):
         return bind
-    for family, somewhere in _SOMEWHERE.items():
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect((somewhere, 9))
-            except OSError:
-                continue
-            found: str = probe.getsockname()[0]
-            return found
-    return bind
+    # A server that listens on all addresses does so for one version of IP.
+    versions = (address.version,) if address.is_unspecified else (4, 6)
+    return next(filter(None, (_source_address(_SOMEWHERE[version]) for version in versions)), bind)
+
+
+def _source_address(target: str) -> str:
+    """The address that this machine sends from to an IP address; empty without a route."""
+    with socket.socket(socket.AF_INET6 if ":" in target else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((target, 9))
+        except OSError:
+            return ""
+        found: str = probe.getsockname()[0]
+        return found
 
 
 def with_port(host: str, port: int) -> str:
@@ -61,10 +67,14 @@ def with_port(host: str, port: int) -> str:
 
 
 def local_url(bind: str, port: int) -> str:
-    """The URL of a server with this bind address for programs on this machine."""
+    """The URL of a server with this bind address for programs on this machine.
+
+    If it listens on all addresses, this is the address for others, where there is one: a node that knows its server by
+    a loopback address listens on loopback, where a server with nodes elsewhere does not look for nodes.
+    """
     address = _ip_address(bind)
     if address is not None and address.is_unspecified:
-        bind = "127.0.0.1" if address.version == 4 else "::1"
+        bind = found if (found := public_host(bind)) != bind else _LOOPBACKS[address.version]
     return f"https://{with_port(bind, port)}"
 
 
@@ -76,17 +86,18 @@ class ListenAddress(NamedTuple):
 
 
 def listen_address(bind: str, server: str, machine: str) -> ListenAddress:
-    """`bind` if given, else loopback if the API server is local or missing, else the machine's address."""
+    """`bind` if given, else loopback if the API server is local or missing, else the machine's address.
+
+    A machine without a known address (`machine` is empty) has that from which it reaches the API server.
+    """
     if not bind:
-        chosen = LOOPBACK if _is_local(server) else machine or LOOPBACK
+        host = urlsplit(server).hostname or "localhost"
+        machine = machine or (_source_address(host) if _ip_address(host) else "")
+        chosen = LOOPBACK if is_loopback(host) else machine or LOOPBACK
         return ListenAddress(chosen, chosen)
     address = _ip_address(bind)
     is_anywhere = address is not None and address.is_unspecified
     return ListenAddress(bind, (machine or LOOPBACK) if is_anywhere else bind)
-
-
-def _is_local(server: str) -> bool:
-    return is_loopback(urlsplit(server).hostname or "localhost")
 
 
 def is_loopback(host: str) -> bool:

@@ -305,8 +305,9 @@ async def test_address_of_this_machine_alone_is_not_reached(
     server = await asyncio.start_server(accept, port=0)
     port = server.sockets[0].getsockname()[1]
     proxy = NodeProxy(Objects(1).get, ssl.create_default_context(), nodes_at_loopback=nodes_at_loopback)
-    with pytest.raises(BadRequest, match="address not allowed"):
+    with pytest.raises(BadRequest, match="address not allowed") as refusal:
         await proxy.open(ProxyTarget(host, port, "/", scheme="http", is_node=is_node))
+    assert ("start the node with --bind" in str(refusal.value)) == (is_node and host in LOOPBACK)
     await asyncio.sleep(0)
     server.close()
     assert not reached.is_set()

@@ -13,6 +13,7 @@ CASES = {
     "server elsewhere": ("", "https://198.51.100.1:6443", MACHINE, ListenAddress(MACHINE, MACHINE)),
     "server by name": ("", "https://api.example.com", MACHINE, ListenAddress(MACHINE, MACHINE)),
     "machine without a network": ("", "https://api.example.com", "", ListenAddress("127.0.0.1", "127.0.0.1")),
+    "machine without a route to its server": ("", "https://[fe80::1]", "", ListenAddress("127.0.0.1", "127.0.0.1")),
     "told": ("192.0.2.9", "https://127.0.0.1:6443", MACHINE, ListenAddress("192.0.2.9", "192.0.2.9")),
     "told a name": ("node.example.com", "", MACHINE, ListenAddress("node.example.com", "node.example.com")),
     "anywhere": ("0.0.0.0", "https://127.0.0.1:6443", MACHINE, ListenAddress("0.0.0.0", MACHINE)),

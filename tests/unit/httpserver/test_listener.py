@@ -29,15 +29,20 @@ def test_with_port_adds_the_port_where_none_is_given(host: str, address: str) ->
     ("bind", "url"),
     [
         ("127.0.0.1", "https://127.0.0.1:1"),
-        ("0.0.0.0", "https://127.0.0.1:1"),
-        ("::", "https://[::1]:1"),
         ("192.0.2.1", "https://192.0.2.1:1"),
         ("localhost", "https://localhost:1"),
     ],
 )
 def test_local_url_leads_to_the_server(bind: str, url: str) -> None:
-    """This holds even if the server listens on all addresses."""
     assert local_url(bind, 1) == url
+
+
+@pytest.mark.parametrize(("bind", "loopback"), [("0.0.0.0", "127.0.0.1"), ("::", "::1")])
+def test_local_url_of_a_server_on_all_addresses_is_that_for_others(bind: str, loopback: str) -> None:
+    """A node on this machine then listens where such a server reaches it. Without a network it is loopback."""
+    found = public_host(bind)
+    assert local_url(bind, 1) == f"https://{with_port(loopback if found == bind else found, 1)}"
+    assert (":" in found) == (":" in bind)
 
 
 @given(st.ip_addresses())

@@ -56,6 +56,10 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r", re.IGNO
 _CONNECTION = re.compile(rb"\r\n(?:connection|keep-alive):[^\r\n]*", re.IGNORECASE)
 MAX_ERROR_BYTES = 50_000
 """The maximum length of a node's error text."""
+_NODE_AT_LOOPBACK = (
+    ": the node registered a loopback address, but this server listens on the network; "
+    "start the node with --bind and an address of its machine"
+)
 _TIMED_OUT = "the server was unable to return a response in the time allotted, but may still be processing the request"
 _OWN_MESSAGES: dict[int, tuple[type[errors.ApiError], str]] = {
     401: (errors.Unauthorized, "the server has asked for the client to provide credentials"),
@@ -138,7 +142,8 @@ class NodeProxy:
         addresses = [str(place[0]) for *_, place in found]
         at_loopback = target.is_node and self._nodes_at_loopback
         if not all(location.is_proxyable(address, at_loopback=at_loopback) for address in addresses):
-            raise errors.BadRequest("address not allowed")
+            at_home = target.is_node and all(location.is_proxyable(address, at_loopback=True) for address in addresses)
+            raise errors.BadRequest(f"address not allowed{_NODE_AT_LOOPBACK if at_home else ''}")
         name = target.host if tls else None
         for address in addresses[:-1]:
             with suppress(OSError):
