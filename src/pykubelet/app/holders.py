@@ -6,11 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pykubelet.runtimes.folder_lock import FolderInUse
+
 _PROC = Path("/proc")
 _LISTENING = "0A"
 """The state of a listening socket in /proc/net/tcp."""
-_DATABASE, _LOCK = "/state.db", "/process/lock"
-"""Files that an API server and a node with the process runtime keep open in their folders."""
+NODE_LOCK = "kubelet.lock"
+"""The file in a node's root directory that its kubelet locks."""
+_KEPT_OPEN = ("/state.db", f"/{NODE_LOCK}")
+"""Files that an API server and a node keep open in their folders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,9 +75,16 @@ def _holder(pid: int, process: Path) -> Holder:
     if ours is None:
         return Holder(pid=pid, program=(process / "comm").read_text().strip())
     files = tuple(_open_files(process))
-    folders = (Path(file.removesuffix(end)) for end in (_DATABASE, _LOCK) for file in files if file.endswith(end))
+    folders = (Path(file.removesuffix(end)) for end in _KEPT_OPEN for file in files if file.endswith(end))
     folder = next(folders, None)
     return Holder(pid=pid, program=" ".join(["pykubelet", *words[ours + 1 : ours + 2]]).strip(), folder=folder)
+
+
+def folder_taken(folder: Path, in_use: FolderInUse) -> str:
+    """The message for a node's folder that another kubelet has locked."""
+    holder = file_holder(Path(in_use.filename))
+    user = "another kubelet" if holder is None else str(holder)
+    return f"{folder} is in use by {user}: stop it, or choose another folder"
 
 
 def port_taken(port: int, bind: str, *, data_dir: Path | None = None) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.app.node_containers import NodeContainers, NodeStorage, node_containers, node_storage
-from pykubelet.app.node_dependencies import NodeDependencies, make_root
+from pykubelet.app.node_dependencies import NodeDependencies, locked_root
 from pykubelet.app.node_pods import (
     NodeObjects,
     NodePods,
@@ -313,8 +313,8 @@ async def open_node(
 
     Its metrics include `collectors`. CannotStart if it cannot start.
     """
-    make_root(settings)
     async with AsyncExitStack() as stack:
+        stack.enter_context(locked_root(settings))
         listener = None
         if server is not None or settings.client_ca is not None:
             listener = await stack.enter_async_context(open_listener(settings, server=server, clock=clock))

@@ -1,12 +1,15 @@
 """What the parts of a node depend on: settings, client, runtime, clock, machine, trail and recorder."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import EventSource, ObjectReference
 from pykubelet.api.names import dns1123_subdomain_errors
+from pykubelet.app.holders import NODE_LOCK, folder_taken
 from pykubelet.app.program import make_private_folder
 from pykubelet.app.runtimes import RuntimeParts
 from pykubelet.app.settings import CannotStart, NodeSettings
@@ -20,6 +23,7 @@ from pykubelet.kubelet.nodestatus.machine import LinuxMachine, MachineInfo, Mach
 from pykubelet.kubelet.nodestatus.node_status import node_reference
 from pykubelet.kubelet.nodestatus.setters import NodeStatusSettings
 from pykubelet.kubelet.volumemanager.filesystem import Mounter, SystemMounter
+from pykubelet.runtimes.folder_lock import FolderInUse, FolderLock
 
 COMPONENT = "kubelet"
 """The component of events; tools search for it."""
@@ -111,6 +115,23 @@ def check_name(name: str) -> None:
 def make_root(settings: NodeSettings) -> None:
     """Create the node's private root directory; CannotStart if that fails."""
     make_private_folder(settings.root_dir, 0o750)
+
+
+@contextmanager
+def locked_root(settings: NodeSettings) -> Iterator[None]:
+    """Create the root directory and lock it while the context lasts; CannotStart if that fails."""
+    make_root(settings)
+    lock = FolderLock(settings.root_dir / NODE_LOCK)
+    try:
+        lock.acquire()
+    except FolderInUse as error:
+        raise CannotStart(folder_taken(settings.root_dir, error)) from error
+    except OSError as error:
+        raise CannotStart(f"{error.filename}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _event_writer(client: Client | None, node_name: str, clock: Clock) -> Recorder | None:

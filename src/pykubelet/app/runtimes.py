@@ -5,12 +5,11 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
-from pykubelet.app.holders import file_holder
+from pykubelet.app.holders import folder_taken
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover
@@ -25,9 +24,9 @@ from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
 from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient, HttpProbeClient
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
+from pykubelet.runtimes.folder_lock import FolderInUse
 from pykubelet.runtimes.process.cgroups import PIDS, find_cgroups
 from pykubelet.runtimes.process.runtime import ProcessImages, ProcessRuntime
-from pykubelet.runtimes.process.state import StateFoldersInUse
 from pykubelet.runtimes.protocol import (
     ChangeFeed,
     Commands,
@@ -136,10 +135,8 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 log_writer=runtime,
                 limits_pids=PIDS in (await asyncio.to_thread(find_cgroups)).folders,
             )
-    except StateFoldersInUse as error:
-        holder = file_holder(Path(error.filename))
-        user = "another kubelet" if holder is None else str(holder)
-        raise CannotStart(f"{settings.root_dir} is in use by {user}: stop it, or choose another folder") from error
+    except FolderInUse as error:
+        raise CannotStart(folder_taken(settings.root_dir, error)) from error
     except (OSError, RuntimeFailure) as error:
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
 

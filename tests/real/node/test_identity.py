@@ -179,11 +179,14 @@ def test_second_program_says_who_has_its_port_or_folder(tmp_path: Path) -> None:
     assert first.stop() == 0
 
 
-def test_second_node_says_who_has_its_folder(tmp_path: Path) -> None:
-    """Two kubelets with one folder would stop each other's pods."""
-    options = ("--runtime", "process", "--manifests", str(tmp_path / "pods"))
+@pytest.mark.parametrize("runtime", ["process", "sim"])
+def test_second_node_says_who_has_its_folder(tmp_path: Path, runtime: str) -> None:
+    """Two kubelets with one folder would stop each other's pods; a killed one does not keep the folder."""
+    options = ("--runtime", runtime, "--manifests", str(tmp_path / "pods"))
     first, second = NodeProcess(tmp_path, *options).start(), NodeProcess(tmp_path, *options)
     root = tmp_path / "node"
     holder = f"pykubelet node (process {first.pid}, folder {root})"
     assert second.refusal() == f"{root} is in use by {holder}: stop it, or choose another folder"
-    assert first.stop() == 0
+    first.kill()
+    second.start()
+    assert second.stop() == 0

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from process_lab import Lab, children_of, exists, make_runtime, processes_with, stop_everything, until
+from pykubelet.runtimes.folder_lock import FolderInUse
 from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.process.shim.processes import boot_id, identify, open_process
-from pykubelet.runtimes.process.state import StateFolders, StateFoldersInUse
+from pykubelet.runtimes.process.state import StateFolders
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, SandboxRequest
 from requirements import missing
 
@@ -310,8 +311,8 @@ async def test_killed_spawner_is_replaced(lab: Lab) -> None:
 
 
 async def test_two_agents_do_not_share_a_folder(runtime: ProcessRuntime, root: Path) -> None:
-    """The second one fails with StateFoldersInUse and changes nothing."""
-    with pytest.raises(StateFoldersInUse):
+    """The second one fails with FolderInUse and changes nothing."""
+    with pytest.raises(FolderInUse):
         async with make_runtime(root):
             pass
     assert await runtime.pods() == []

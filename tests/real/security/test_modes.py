@@ -44,7 +44,7 @@ MODES = {
     r"node/process(/containers|/sandboxes)?": 0o700,
     rf"{_CONTAINER}|{_CONTAINER}/root|node/process/sandboxes/[0-9a-f]+": 0o700,
     rf"{_CONTAINER}/work": 0o755,
-    rf"({_CONTAINER}|node/process/sandboxes/[0-9a-f]+)/\w+\.json(\.spare)?|node/process/lock": 0o600,
+    rf"({_CONTAINER}|node/process/sandboxes/[0-9a-f]+)/\w+\.json(\.spare)?|node/kubelet\.lock|node/process/lock": 0o600,
     # Logs, in folders that collectors may list.
     r"node/logs(/containers|/pods(/[^/]+){0,2})?": 0o755,
     r"node/logs/pods/[^/]+/[^/]+/\d+\.log": 0o640,

@@ -5,8 +5,6 @@ two, the container's shim the others. Only one kubelet at a time may use the fol
 methods of StateFolders block.
 """
 
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,6 +20,7 @@ from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.pods import PodUid
 from pykubelet.api.times import from_nanoseconds
 from pykubelet.runtimes.cgroup_removal import destroy_cgroups
+from pykubelet.runtimes.folder_lock import FolderLock
 from pykubelet.runtimes.process.shim.processes import ProcessIdentity
 from pykubelet.runtimes.process.shim.wire import create_file, make_spare, replace_file
 from pykubelet.runtimes.protocol import ContainerState, Mount, RuntimeContainer, Sandbox
@@ -176,10 +175,6 @@ def runtime_container(
     )
 
 
-class StateFoldersInUse(OSError):
-    """Another kubelet uses the state folder."""
-
-
 class _FactsOnly(Struct, frozen=True):
     """The part of a container's configuration that is kept in memory; it has no secrets."""
 
@@ -197,26 +192,18 @@ class StateFolders:
 
     def __init__(self, root: Path) -> None:
         self._root, self._containers, self._sandboxes = root, root / "containers", root / "sandboxes"
-        self._lock_path = root / "lock"
-        self._lock = -1
+        self._lock = FolderLock(root / "lock")
 
     def open(self) -> None:
-        """Create the folders and lock them; StateFoldersInUse if another kubelet has the lock."""
+        """Create the folders and lock them; FolderInUse if another kubelet has the lock."""
         for folder in (self._root, self._containers, self._sandboxes):
             folder.mkdir(_MODE, parents=True, exist_ok=True)
         # Earlier versions created it for everybody.
         self._root.chmod(_MODE)
-        self._lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self.close()
-            raise StateFoldersInUse(error.errno, "another kubelet uses this folder", str(self._lock_path)) from error
+        self._lock.acquire()
 
     def close(self) -> None:
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.release()
 
     def container(self, container_id: str) -> Path:
         return self._containers / container_id
