@@ -15,8 +15,8 @@ import resource
 import socket
 import ssl
 import sys
-from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import IntEnum, auto
 from itertools import chain
@@ -104,14 +104,56 @@ class Connection:
             self.timer = None
 
 
+class ConnectionQueues:
+    """The open connections by state, in the order in which they entered it: of all clients, and of each one.
+
+    The first one is found in the same time however many there are: an ordinary dict would pass over those that have
+    left it.
+    """
+
+    def __init__(self) -> None:
+        self._in: dict[ConnectionState, OrderedDict[Connection, None]] = {
+            state: OrderedDict() for state in ConnectionState
+        }
+        self._of: dict[tuple[ConnectionState, str], OrderedDict[Connection, None]] = {}
+
+    def move(self, connection: Connection, state: ConnectionState) -> None:
+        """Put a connection at the end of another state; closed connections are in none."""
+        old, client = connection.state, connection.client
+        if old is not ConnectionState.CLOSED:
+            del self._in[old][connection]
+            own = self._of[old, client]
+            del own[connection]
+            if not own:
+                del self._of[old, client]
+        if state is not ConnectionState.CLOSED:
+            self._in[state][connection] = None
+            self._of.setdefault((state, client), OrderedDict())[connection] = None
+        connection.state = state
+
+    def count(self, *states: ConnectionState) -> int:
+        """How many connections are in these states; in all states if none is given."""
+        return sum(len(self._in[state]) for state in states or self._in)
+
+    def first(self, states: Iterable[ConnectionState], client: str = "") -> Connection | None:
+        """The first connection of the first of these states that has any; of one client if given."""
+        for state in states:
+            if found := self._of.get((state, client)) if client else self._in[state]:
+                return next(iter(found))
+        return None
+
+    def all(self, *states: ConnectionState) -> Iterator[Connection]:
+        """The connections in these states, or in all states if none is given."""
+        return chain.from_iterable(self._in[state] for state in states or self._in)
+
+
 class BoundedListener:
     """Accepts the connections of a listening socket and keeps them within the limits."""
 
     def __init__(self, limits: ConnectionLimits, new_protocol: Callable[[Connection], asyncio.Protocol]) -> None:
         """The protocol must report what happens on its connection by calling the methods below."""
         self._limits, self._new_protocol = limits, new_protocol
-        # Per state, in the order in which connections entered it.
-        self._in: dict[ConnectionState, dict[Connection, None]] = {state: {} for state in ConnectionState}
+        self._queues = ConnectionQueues()
         self._ready: dict[str, deque[Connection]] = {}
         self._waiting: Counter[str] = Counter()
         self._placed: Counter[str] = Counter()
@@ -136,7 +178,7 @@ class BoundedListener:
                 self._reclaim_timer.cancel()
             self._closures.stop()
             self._ready.clear()
-            for connection in [one for state in self._in.values() for one in state if one.transport is None]:
+            for connection in [one for one in self._queues.all() if one.transport is None]:
                 self.close(connection)
                 connection.socket.close()
 
@@ -144,9 +186,9 @@ class BoundedListener:
         """A request of the connection is handled from now on."""
         connection.stop_timer()
         if connection.state is ConnectionState.IDLE:
-            self._swap(connection, ConnectionState.BUSY)
+            self._queues.move(connection, ConnectionState.BUSY)
         elif connection.state is ConnectionState.UNPROVEN:
-            self._swap(connection, ConnectionState.ASKING)
+            self._queues.move(connection, ConnectionState.ASKING)
 
     def authenticated(self, connection: Connection) -> None:
         """The request that is handled comes from a user: the connection no longer needs a place."""
@@ -157,9 +199,9 @@ class BoundedListener:
     def ended(self, connection: Connection) -> None:
         """The request has been handled."""
         if connection.state is ConnectionState.BUSY:
-            self._swap(connection, ConnectionState.IDLE)
+            self._queues.move(connection, ConnectionState.IDLE)
         elif connection.state is ConnectionState.ASKING:
-            self._swap(connection, ConnectionState.UNPROVEN)
+            self._queues.move(connection, ConnectionState.UNPROVEN)
         if connection.head_bytes:
             self._start_timer(connection)
 
@@ -226,7 +268,7 @@ class BoundedListener:
     def _pause(self, error: OSError) -> None:
         """Stop accepting for a while, as the kernel would report the same connection again at once."""
         self._closures.add("", error.strerror or str(error))
-        if (found := self._first(_EXPENDABLE)) is not None:
+        if (found := self._queues.first(_EXPENDABLE)) is not None:
             self.close(found)
         self._loop.remove_reader(self._listener)
         self._loop.call_later(_RETRY_SECONDS, self._resume)
@@ -238,24 +280,18 @@ class BoundedListener:
     def _has_room(self, new: Connection) -> bool:
         """Whether a new connection is within the limits, if need be after another one was closed for it."""
         limits, client, most_waiting = self._limits, new.client, _most(self._limits.waiting)
-        waiting = sum(len(self._in[state]) for state in _WAITING)
         if self._waiting[client] >= most_waiting // 2:
-            return self._replaces(new, "too many wait", self._first((ConnectionState.SILENT,), client))
-        if waiting >= most_waiting:
-            return self._replaces(new, "too many wait", self._first((ConnectionState.SILENT,)))
+            return self._replaces(new, "too many wait", self._queues.first((ConnectionState.SILENT,), client))
+        if self._queues.count(*_WAITING) >= most_waiting:
+            return self._replaces(new, "too many wait", self._queues.first((ConnectionState.SILENT,)))
         if self._all[client] >= limits.total // 2:
-            return self._replaces(new, "too many of one client", self._first(_EXPENDABLE, client))
+            return self._replaces(new, "too many of one client", self._queues.first(_EXPENDABLE, client))
         # The kernel gives each file the lowest free number: all below this one are in use.
         if new.socket.fileno() >= _usable_files():
-            return self._replaces(new, "few file descriptors are left", self._first(_EXPENDABLE))
-        if sum(map(len, self._in.values())) >= limits.total:
-            return self._replaces(new, "too many connections", self._first(_EXPENDABLE))
+            return self._replaces(new, "few file descriptors are left", self._queues.first(_EXPENDABLE))
+        if self._queues.count() >= limits.total:
+            return self._replaces(new, "too many connections", self._queues.first(_EXPENDABLE))
         return True
-
-    def _first(self, states: Iterable[ConnectionState], client: str = "") -> Connection | None:
-        """The first connection to close among those in these states, of one client if given."""
-        candidates = chain.from_iterable(self._in[state] for state in states)
-        return next((one for one in candidates if not client or one.client == client), None)
 
     def _replaces(self, new: Connection, reason: str, old: Connection | None) -> bool:
         """Close an old connection for a new one; False if there is none to close."""
@@ -282,7 +318,7 @@ class BoundedListener:
     def _grant(self) -> None:
         """Give free places to connections that wait for one, those of the clients with the fewest first."""
         most = _most(self._limits.unauthenticated)
-        while self._ready and sum(map(len, self._placed_now())) < most:
+        while self._ready and self._queues.count(*_PLACED) < most:
             client = min(self._ready, key=self._placed.__getitem__)
             if self._placed[client] >= most // 2:
                 break
@@ -300,16 +336,13 @@ class BoundedListener:
         """Close connections that have held a place for long, for those that wait for one."""
         self._reclaim_timer = None
         before, needed = self._loop.time() - _PLACE_SECONDS, sum(map(len, self._ready.values()))
-        is_full = sum(map(len, self._placed_now())) >= _most(self._limits.unauthenticated)
-        placed = chain.from_iterable(self._placed_now())
+        is_full = self._queues.count(*_PLACED) >= _most(self._limits.unauthenticated)
+        placed = self._queues.all(*_PLACED)
         old = [one for one in placed if one.placed_at <= before and (is_full or one.client in self._ready)]
         for connection in old[:needed]:
             self._closures.add(connection.client, "too many without a complete request")
             self.close(connection)
         self._grant()
-
-    def _placed_now(self) -> tuple[dict[Connection, None], ...]:
-        return tuple(self._in[state] for state in _PLACED)
 
     async def _open(self, connection: Connection) -> None:
         """Start TLS, if there is any, and the protocol."""
@@ -340,19 +373,12 @@ class BoundedListener:
     def _move(self, connection: Connection, state: ConnectionState) -> None:
         """Put a connection into another state, and count it there."""
         old, client = connection.state, connection.client
-        self._swap(connection, state)
+        self._queues.move(connection, state)
         if state is ConnectionState.UNPROVEN:
             connection.placed_at = self._loop.time()
         _count(self._waiting, client, (state in _WAITING) - (old in _WAITING))
         _count(self._placed, client, (state in _PLACED) - (old in _PLACED))
         _count(self._all, client, (old is ConnectionState.CLOSED) - (state is ConnectionState.CLOSED))
-
-    def _swap(self, connection: Connection, state: ConnectionState) -> None:
-        """Put a connection into another state of the same counts."""
-        self._in[connection.state].pop(connection, None)
-        connection.state = state
-        if state is not ConnectionState.CLOSED:
-            self._in[state][connection] = None
 
 
 def client_of(address: str) -> str:
