@@ -214,7 +214,6 @@ CORE_EVENT = Kind(
         allows_create_on_update=True,
     ),
     cells=_cells,
-    keeps_history=False,
 )
 EVENT = Kind(
     resource=Resource("events.k8s.io", "v1", "events", "Event"),
@@ -229,5 +228,4 @@ EVENT = Kind(
     ),
     cells=_cells,
     stored=StoredForm(collection="events", to_served=to_events_v1, to_stored=to_core_v1),
-    keeps_history=False,
 )

@@ -178,8 +178,6 @@ class Kind:
     """None if objects are stored as they are served."""
     deprecation_warnings: tuple[str, ...] = ()
     """Warnings that every request for this version returns."""
-    keeps_history: bool = True
-    """False for events and leases, which change often and whose watches are not resumed from old revisions."""
 
     @property
     def singular_name(self) -> str:

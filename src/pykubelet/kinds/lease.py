@@ -51,5 +51,4 @@ KIND = Kind(
         allows_unconditional_update=False,
     ),
     cells=_cells,
-    keeps_history=False,
 )

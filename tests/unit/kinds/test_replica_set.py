@@ -94,6 +94,14 @@ def test_status_drops_terminating_replicas_when_they_were_not_counted_before() -
     assert new["status"] == {"replicas": 1}
 
 
+def test_status_keeps_terminating_replicas_that_were_counted_before() -> None:
+    """An object has the field from a server with the feature on; a new count replaces it."""
+    stored, _ = create(DEPLOYMENTS, _DEPLOYMENT)
+    counted = {**stored, "status": {"terminatingReplicas": 2, "replicas": 1}}
+    new, _ = update_status(DEPLOYMENTS, counted, {"status": {"terminatingReplicas": 1}})
+    assert new["status"] == {"terminatingReplicas": 1, "replicas": 1}
+
+
 @pytest.mark.parametrize(
     ("spec", "messages"),
     [

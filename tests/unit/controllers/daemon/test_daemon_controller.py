@@ -25,7 +25,7 @@ from pykubelet.api.times import format_time
 from pykubelet.client.indexer import ObjectIndex, PodIndex
 from pykubelet.client.interface import Client
 from pykubelet.controllers.daemon.daemon_controller import DaemonSetController, DaemonSetInformers
-from pykubelet.controllers.daemon.placement import DaemonPodRevision, target_node, template_for
+from pykubelet.controllers.daemon.placement import BURST_DAEMONS, DaemonPodRevision, target_node, template_for
 from pykubelet.controllers.framework.expectations import CountingExpectations
 from pykubelet.controllers.framework.ownership import new_controller_ref
 from pykubelet.controllers.framework.pod_control import PodControl, PodControlInterface
@@ -68,7 +68,7 @@ class World:
         client: Client | None = None,
         api: MemoryApi | None = None,
         control: PodControlInterface | None = None,
-        burst: int = 250,
+        burst: int = BURST_DAEMONS,
     ) -> None:
         self.api, self.pods, self.told = api or MemoryApi(VirtualClock()), PodIndex(), list[str]()
         self.sets: ObjectIndex[DaemonSet] = ObjectIndex()
@@ -209,6 +209,16 @@ async def test_bursts_limit_both_directions() -> None:
     found = world.expectations.get(KEY)
     assert found is not None
     assert (found.add, found.delete) == (2, 2)
+
+
+async def test_one_sync_creates_at_most_250_pods() -> None:
+    """Upstream's burst; the next sync creates the others."""
+    world = World(daemon_set(), *(node(f"n{n}") for n in range(252)))
+    await world.controller.sync(KEY)
+    assert len(world.found()) == 250
+    world.show()
+    await world.controller.sync(KEY)
+    assert len(world.found()) == 252
 
 
 async def test_terminating_namespace_is_no_failure() -> None:

@@ -156,6 +156,29 @@ def test_dependents_that_disagree_on_an_owner_are_examined_in_turn() -> None:
     assert next_identity_meant([], identity("o")) is None
 
 
+def test_dependent_in_another_namespace_means_another_owner_of_the_same_name() -> None:
+    """The absence of the owner in one namespace says nothing about the owner in the other."""
+    graph = OwnerGraph()
+    seen(graph, "a", owner("o"))
+    graph.observed(identity("d", namespace="other"), meta(owner("o")))
+    work = graph.absent(identity("o"))
+    assert (set(work.examine), set(work.examine_later)) == ({"a"}, {"o"})
+    node = graph.get("o")
+    assert node is not None
+    assert node.identity == identity("o", namespace="other")
+
+
+def test_dependent_with_two_meanings_of_an_owner_is_examined_for_each() -> None:
+    """Two references with the same UID name two objects: after one was found absent, the other is looked up."""
+    graph = OwnerGraph()
+    seen(graph, "a", owner("o", name="one"), owner("o", name="two"))
+    work = graph.absent(identity("o", name="one"))
+    assert (set(work.examine), set(work.examine_later)) == ({"a"}, {"o"})
+    node = graph.get("o")
+    assert node is not None
+    assert node.identity.name == "two"
+
+
 def test_unfollowed_object_is_examined_if_it_has_dependents() -> None:
     """An object without dependents or owners is removed from the graph."""
     graph = OwnerGraph()

@@ -62,6 +62,14 @@ _AT = "spec.volumes[0].projected"
         ),
         pytest.param(
             [
+                {"serviceAccountToken": {"expirationSeconds": 600, "path": "short"}},
+                {"serviceAccountToken": {"expirationSeconds": 2**32, "path": "long"}},
+            ],
+            [],
+            id="shortest and longest token",
+        ),
+        pytest.param(
+            [
                 {"clusterTrustBundle": {"name": "a", "signerName": "b.c/d", "path": "p"}},
                 {"clusterTrustBundle": {"path": "p"}},
             ],
