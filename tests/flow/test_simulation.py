@@ -33,6 +33,13 @@ def test_cluster_survives_faults(capsys: pytest.CaptureFixture[str]) -> None:
             break
 
 
+@pytest.mark.parametrize(("seed", "faults"), [(50030, 5), (60018, 40)])
+def test_seed_that_started_a_container_twice_converges(seed: int, faults: int) -> None:
+    """The node crashed while the runtime started a container."""
+    found = run_seed(seed, faults, seconds=80)
+    assert found["violation"] is None, f"{found['violation']}\nto replay: {how_to_replay(seed, faults)}"
+
+
 @pytest.mark.timeout(170)
 def test_seed_replays_to_the_same_line() -> None:
     """The hash covers every line with its time: what the users did, every fault, every change, every container."""

@@ -12,12 +12,18 @@ from pykubelet.kubelet.images.image_manager import ImageManager
 from pykubelet.kubelet.kuberuntime.container import ContainerSettings, ContainerStarter
 from pykubelet.kubelet.kuberuntime.container_gc import ContainerRemoval, ContainerRemover, dead_beyond
 from pykubelet.kubelet.kuberuntime.manager import CrashBackoff, PodActionsExecutor, SandboxCreator
-from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults, SyncResult, compute_pod_actions
+from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults, SyncResult, compute_pod_actions, container_hash
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.kubelet.logs.log_directory import LogDirectory
 from pykubelet.kubelet.objectcache.pod_objects import RuntimeClasses
-from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure, RuntimePod
+from pykubelet.runtimes.protocol import (
+    CommandResult,
+    ContainerRequest,
+    RuntimeFailure,
+    RuntimePod,
+    SandboxRequest,
+)
 from pykubelet.runtimes.sim.runtime import SimHttpClient, SimImages, SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -135,6 +141,24 @@ class Rig:
         """Sync a pod once, as its worker does."""
         observed = await self.observed(pod)
         return await self.executor.execute(pod, observed, compute_pod_actions(pod, observed, probes or ProbeResults()))
+
+    async def created(self, pod: Pod) -> str:
+        """Create the sandbox and the first container of a pod without starting it; the container's id."""
+        sandbox = SandboxRequest(pod=pod, attempt=0, hostname=pod.metadata.name, log_directory="")
+        request = ContainerRequest(
+            pod=pod,
+            sandbox_id=await self.sim.create_sandbox(sandbox),
+            container=pod.spec.containers[0],
+            attempt=0,
+            hash=container_hash(pod.spec.containers[0]),
+            image_id="",
+            command=(),
+            args=(),
+            environment=(),
+            mounts=(),
+            log_path="",
+        )
+        return await self.sim.create_container(request)
 
     async def prune(self, observed: RuntimePod) -> None:
         """Remove dead containers, except the newest of each name."""

@@ -107,9 +107,13 @@ class PodBook:
 
     def running_in(self, id: str) -> list[RuntimeContainer]:
         """The running containers with this id or in the sandbox with this id."""
+        return [one for one in self.containers_in(id) if one.state == ContainerState.RUNNING]
+
+    def containers_in(self, id: str) -> list[RuntimeContainer]:
+        """The containers with this id or in the sandbox with this id."""
         entry = self._entry_of(id)
         containers = entry.containers.values() if entry is not None else ()
-        return [one for one in containers if id in {one.id, one.sandbox_id} and one.state == ContainerState.RUNNING]
+        return [one for one in containers if id in {one.id, one.sandbox_id}]
 
     def note_start(self, container_id: str) -> None:
         self._change(container_id, state=ContainerState.RUNNING, started_at=self._clock.now())

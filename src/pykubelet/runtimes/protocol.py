@@ -166,7 +166,10 @@ class Runtime(Protocol):
         """
 
     async def remove(self, id: str) -> None:
-        """Remove a stopped container or sandbox."""
+        """Remove a container or sandbox that does not run. A container that was created will never start then.
+
+        RuntimeFailure while a container is being started.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,20 @@ async def test_container_is_started_once(lab: Lab) -> None:
     assert (await ward.told()).state == ContainerState.RUNNING
 
 
+async def test_container_is_not_removed_while_it_starts(lab: Lab) -> None:
+    """A start that was cancelled may still succeed: the container stays known and is reported as running."""
+    ward = await lab.create("sleep", "1000")
+    starting = asyncio.create_task(lab.runtime.start(ward.id))
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(RuntimeFailure, match="still starts"):
+        await lab.runtime.remove(ward.id)
+    async with asyncio.timeout(10):
+        changes = lab.runtime.changes()
+        while (await ward.told()).state != ContainerState.RUNNING:
+            await anext(changes)
+
+
 @pytest.mark.parametrize(
     ("command", "code", "reason"),
     [("exit 0", 0, "Completed"), ("exit 42", 42, "Error"), ("kill -9 $$", 137, "Error"), ("kill -15 $$", 143, "Error")],

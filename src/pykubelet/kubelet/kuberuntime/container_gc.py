@@ -145,7 +145,10 @@ def _attempt(container: RuntimeContainer) -> tuple[int, datetime]:
 
 
 class ContainerRemover:
-    """Removes ended containers with their logs: the log first, because its path is only known with the container."""
+    """Removes ended containers with their logs, the log first, because its path is only known with the container.
+
+    Also removes containers that were never started; they keep their log, whose name has the restart count.
+    """
 
     def __init__(self, *, runtime: Runtime, logs: LogDirectory, killer: ContainerKiller) -> None:
         self._runtime, self.logs, self._killer = runtime, logs, killer
@@ -166,6 +169,23 @@ class ContainerRemover:
     async def remove_ended(self, pod: RuntimePod, ids: Iterable[str]) -> None:
         """Remove containers that have ended, in the given order."""
         await self.remove(pod, [ContainerRemoval(container_id, stop_first=False) for container_id in ids])
+
+    async def remove_unstarted(self, pod: RuntimePod, name: str) -> None:
+        """Remove the containers of this name that were created and not started, before the next one is created.
+
+        A start may be in flight since before the kubelet was killed, or since a sync was cancelled. RuntimeFailure while
+        the runtime still starts one, or if one runs by now: two containers of one name must never run.
+        """
+        if not any(one.name == name and one.state == ContainerState.CREATED for one in pod.containers):
+            return
+        # Read again: since the sync began an image may have been pulled, which takes long.
+        current = await self._runtime.inspect(pod.uid)
+        named = [one for one in current.containers if one.name == name] if current is not None else []
+        for container in named:
+            if container.state == ContainerState.CREATED:
+                await self._runtime.remove(container.id)
+        if any(one.state == ContainerState.RUNNING for one in named):
+            raise RuntimeFailure(f'container "{name}" runs already: its last start has succeeded')
 
     async def _remove(self, pod: RuntimePod, container: RuntimeContainer, *, stop_first: bool) -> None:
         if stop_first:

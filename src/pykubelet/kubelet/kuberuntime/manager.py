@@ -187,6 +187,7 @@ class PodActionsExecutor:
             return failed_result(SyncAction.START_CONTAINER, container.name, back_off)
         try:
             request = await self._starter.prepare(context, container)
+            await self._remover.remove_unstarted(observed, container.name)
             # Only now: a sync that was cancelled earlier has started nothing and must not lengthen the back-off.
             self._backoff.record_start(pod, container, observed, now)
             await self._starter.launch(request)

@@ -280,7 +280,7 @@ def _decide_plain_init(pod: Pod, container: Container, newest: RuntimeContainer)
     may_retry = pod.spec.restart_policy != "Never"
     match newest.state:
         case ContainerState.CREATED:
-            # Creating and starting are one step of ours: a container found between them did not start.
+            # Its start was cancelled, and may still be in flight: it is removed before the next one is created.
             return _InitDecision(start=True)
         case ContainerState.RUNNING:
             return _InitDecision()

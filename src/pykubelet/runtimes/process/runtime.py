@@ -249,7 +249,7 @@ class ProcessRuntime:
             return
         removed = [container] if container is not None else pod.in_sandbox(id)
         if any(one.is_alive for one in removed):
-            raise RuntimeFailure(f'"{id}" still runs')
+            raise RuntimeFailure(f'"{id}" still {"starts" if any(one.is_starting for one in removed) else "runs"}')
         try:
             for one in removed:
                 await self._shims.in_thread(self._folders.remove_container, one.facts.id)

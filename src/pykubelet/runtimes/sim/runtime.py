@@ -117,6 +117,7 @@ class _Actor:
 
     behaviour: Behaviour
     log_path: str
+    is_starting: bool = False
     timer: asyncio.TimerHandle | None = None
     stop_signalled_at: float | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -172,6 +173,13 @@ class SimRuntime:
     async def start(self, container_id: str) -> None:
         self._book.container(container_id)
         actor = self._actors[container_id]
+        actor.is_starting = True
+        try:
+            await self._start(container_id, actor)
+        finally:
+            actor.is_starting = False
+
+    async def _start(self, container_id: str, actor: _Actor) -> None:
         await _hang_if(actor.behaviour, "start")
         if actor.behaviour.start_seconds:
             await asyncio.sleep(actor.behaviour.start_seconds)
@@ -197,6 +205,9 @@ class SimRuntime:
         self._book.note_stop(id)
 
     async def remove(self, id: str) -> None:
+        # As containerd does: otherwise a start could succeed after the removal.
+        if any(self._actors[one.id].is_starting for one in self._book.containers_in(id)):
+            raise RuntimeFailure(f'"{id}" still starts')
         for gone in self._book.remove(id):
             self._actors.pop(gone, None)
             self._pods_by_ip.pop(self._ips.pop(gone, ""), None)

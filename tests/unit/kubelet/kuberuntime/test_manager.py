@@ -323,6 +323,50 @@ async def test_cancelled_start_kills_nothing_and_is_not_remembered(tmp_path: Pat
         assert rig.backoff.check(web, web.spec.containers[0], observed, EPOCH) is None
 
 
+@pytest.mark.parametrize("is_init", [True, False], ids=["init container", "container"])
+async def test_start_that_a_killed_kubelet_left_in_flight_is_not_repeated(tmp_path: Path, is_init: bool) -> None:
+    """Creating the next container while the runtime still starts the last one would let both run."""
+    name = "first" if is_init else "main"
+    web = pod(init_containers=(container("first"),) if is_init else (), restart_policy="Always")
+    slow = Behaviour(start_seconds=5)
+    async with scripted(tmp_path, first=slow, main=slow).running() as rig:
+        # The runtime goes on when the kubelet is killed in the middle.
+        killed = asyncio.create_task(rig.sync(web))
+        await asyncio.sleep(2)
+        assert await rig.states(web) == {name: "created"}
+        failed = (await rig.sync(web))[-1]
+        assert (failed.target, failed.reason) == (name, "RunContainerError")
+        assert "starts" in failed.message
+        await killed
+        assert await rig.sync(web) == ()
+        assert [(one.name, one.attempt) for one in (await rig.observed(web)).containers] == [(name, 0)]
+
+
+async def test_container_that_has_started_since_the_sync_began_is_kept(tmp_path: Path) -> None:
+    """The image pull before a start takes its time; meanwhile the last start may have succeeded."""
+    web = pod(restart_policy="Always")
+    images = SimImages({"example/image:1": ImageBehaviour(pull_seconds=10)})
+    async with scripted(tmp_path, images).running() as rig:
+        old = await rig.created(web)
+        syncing = asyncio.create_task(rig.sync(web))
+        await asyncio.sleep(5)
+        await rig.sim.start(old)
+        failed = (await syncing)[-1]
+        assert (failed.target, failed.reason) == ("main", "RunContainerError")
+        assert [(one.id, one.state) for one in (await rig.observed(web)).containers] == [(old, "running")]
+
+
+async def test_container_that_was_never_started_makes_room_for_the_next(tmp_path: Path) -> None:
+    """It is removed first, so that its start can no longer come."""
+    web = pod(restart_policy="Always")
+    async with Rig(tmp_path).running() as rig:
+        old = await rig.created(web)
+        assert error_text(await rig.sync(web)) == ""
+        assert [(one.attempt, one.state) for one in (await rig.observed(web)).containers] == [(1, "running")]
+        with pytest.raises(RuntimeFailure, match="not found"):
+            await rig.sim.start(old)
+
+
 def test_error_text_names_each_failure_once() -> None:
     """All failures are one line, as in the Go kubelet; a retry time is set only if every failure has one."""
     backoff = SyncResult(

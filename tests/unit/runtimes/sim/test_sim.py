@@ -39,6 +39,24 @@ async def test_start_takes_its_time(tmp_path: Path) -> None:
         assert (started.started_at - started.created_at).total_seconds() == 3
 
 
+async def test_container_is_not_removed_while_it_starts(tmp_path: Path) -> None:
+    """As with containerd; once nothing starts it any more, it can be removed."""
+    sim = SimRuntime(clock=VirtualClock(), default=Behaviour(start_seconds=3.0))
+    world = World(sim, "image", tmp_path)
+    web = pod()
+    sandbox_id = await world.sandbox(web)
+    container_id = await sim.create_container(world.request(web, sandbox_id))
+    starting = asyncio.create_task(sim.start(container_id))
+    await asyncio.sleep(1)
+    for one in (container_id, sandbox_id):
+        with pytest.raises(RuntimeFailure, match="still starts"):
+            await sim.remove(one)
+    starting.cancel()
+    await asyncio.sleep(0)
+    await sim.remove(container_id)
+    assert (await world.inspect(web)).containers == ()
+
+
 async def test_runs_follow_their_script_attempt_by_attempt(tmp_path: Path) -> None:
     """The container runs well at its third attempt."""
     runs = (
