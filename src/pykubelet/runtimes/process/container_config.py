@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from pykubelet.api.generated.core import Pod, PodSecurityContext, SecurityContext
+from pykubelet.api.generated.core import Pod, PodSecurityContext, SecurityContext, VolumeMount
 from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.process.cgroups import NO_CGROUPS, AvailableCgroups, plan_cgroups
 from pykubelet.runtimes.process.shim.rootfs import BY_BUBBLEWRAP, BY_ROOT, NO_NAMESPACE
@@ -33,6 +33,9 @@ CONFIG_ERROR = "CreateContainerConfigError"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _HOSTS = "/etc/hosts"
 _TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
+# Admission mounts the token into every pod, so a node without mounts must not refuse it. Programs find it here instead.
+_TOKENS_VOLUME = "kube-api-access-"
+_TOKENS_VARIABLE = "KUBERNETES_SERVICE_ACCOUNT_PATH"
 # Many open files as in containerd; no core dumps, which contain secrets.
 _LIMITS = (("NOFILE", 1_048_576), ("CORE", 0))
 _REAL_TIME = re.compile(r"SIGRT(MIN|MAX)([+-]\d+)?")
@@ -165,7 +168,7 @@ def container_config(
     return ContainerConfig(
         facts=_facts(request, id=id, stop_signal=stop_signal, now=now),
         argv=argv,
-        environment=tuple(_environment(request, hostname, host.account(user.uid)).items()),
+        environment=tuple(_environment(request, hostname, host, user).items()),
         cwd=container.working_dir or "/",
         user=user if host.me.uid == 0 and host.way in {BY_ROOT, NO_NAMESPACE} else None,
         way=host.way,
@@ -214,11 +217,15 @@ def _user(request: ContainerRequest, host: ProcessHost) -> ProcessUser:
     return user
 
 
-def _environment(request: ContainerRequest, hostname: str, account: Account | None) -> dict[str, str]:
+def _environment(request: ContainerRequest, hostname: str, host: ProcessHost, user: ProcessUser) -> dict[str, str]:
     """The variables of the container on top of the defaults; none of the kubelet's own."""
+    account = host.account(user.uid)
     always = {"PATH": _PATH, "HOSTNAME": hostname, "HOME": account.home if account is not None else "/"}
     if request.container.tty:
         always["TERM"] = "xterm"
+    tokens = [mount.host_path for mount in request.mounts if mount.container_path == _TOKENS]
+    if tokens and host.way == NO_NAMESPACE:
+        always[_TOKENS_VARIABLE] = tokens[0]
     return {**always, **dict(request.environment)}
 
 
@@ -235,12 +242,17 @@ def mounts_of(request: ContainerRequest, way: str) -> tuple[Mount, ...]:
 
 def _check_without_namespace(request: ContainerRequest) -> None:
     """Without mounts, accepts those whose two paths are equal, and those that the pod did not specify."""
-    specified = {posixpath.normpath(mount.mount_path) for mount in request.container.volume_mounts}
-    implicit = {_HOSTS, posixpath.normpath(request.container.termination_message_path)} - specified
+    own = [mount for mount in request.container.volume_mounts if not _is_of_admission(mount)]
+    specified = {posixpath.normpath(mount.mount_path) for mount in own}
+    implicit = {_HOSTS, _TOKENS, posixpath.normpath(request.container.termination_message_path)} - specified
     impossible = [mount.container_path for mount in request.mounts if not _is_satisfied(mount, implicit)]
     if impossible:
-        hint = " (automountServiceAccountToken: false does without it)" if impossible == [_TOKENS] else ""
-        raise _refusal(f"the volume mount at {', '.join(sorted(impossible))}{hint}")
+        raise _refusal(f"the volume mount at {', '.join(sorted(impossible))}")
+
+
+def _is_of_admission(mount: VolumeMount) -> bool:
+    """Whether the API server's admission added the mount, not the pod's author."""
+    return mount.mount_path == _TOKENS and mount.name.startswith(_TOKENS_VOLUME)
 
 
 def _is_satisfied(mount: Mount, implicit: set[str]) -> bool:

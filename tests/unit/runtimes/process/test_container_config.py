@@ -196,6 +196,10 @@ TOKEN = Mount(host_path="/state/t", container_path="/var/run/secrets/kubernetes.
 FIELDS: dict[str, Any] = {"termination_message_path": "/dev/termination-log"}
 
 
+def token_mount(volume: str) -> VolumeMount:
+    return VolumeMount(name=volume, mount_path=TOKEN.container_path, read_only=True)
+
+
 @pytest.mark.parametrize(
     ("mounts", "fields", "told"),
     [
@@ -204,9 +208,10 @@ FIELDS: dict[str, Any] = {"termination_message_path": "/dev/termination-log"}
         ((ELSEWHERE, HOSTS), FIELDS, "the volume mount at /other:"),
         ((HOSTS,), {"volume_mounts": (VolumeMount(name="v", mount_path="/etc/hosts"),)}, "at /etc/hosts"),
         ((WORDS,), {}, "at /dev/termination-log"),
-        ((TOKEN,), FIELDS, "automountServiceAccountToken: false does without it"),
+        ((TOKEN,), FIELDS | {"volume_mounts": (token_mount("kube-api-access-x1y2z"),)}, ""),
+        ((TOKEN,), FIELDS | {"volume_mounts": (token_mount("mine"),)}, "at /var/run/secrets"),
     ],
-    ids=["nothing to do", "read-only", "elsewhere", "hosts asked for", "words nobody mentioned", "token"],
+    ids=["nothing to do", "read-only", "elsewhere", "hosts asked for", "words nobody mentioned", "token", "own token"],
 )
 def test_without_mounts_only_those_are_allowed_that_change_nothing(
     mounts: tuple[Mount, ...], fields: dict[str, Any], told: str
@@ -219,6 +224,14 @@ def test_without_mounts_only_those_are_allowed_that_change_nothing(
         return
     with pytest.raises(RuntimeFailure, match=told):
         mounts_of(wanted, NO_NAMESPACE)
+
+
+@pytest.mark.parametrize(("way", "place"), [(NO_NAMESPACE, "/state/t"), (BY_ROOT, None)])
+def test_without_mounts_a_variable_says_where_the_token_is(way: str, place: str | None) -> None:
+    """Admission mounts it into every pod, so refusing it would refuse all pods."""
+    machine = ProcessHost(me=ProcessUser(uid=0, gid=0), account=ACCOUNTS.get, way=way)
+    wanted = request("a", mounts=(TOKEN,), volume_mounts=(token_mount("kube-api-access-x1y2z"),))
+    assert dict(config(wanted, machine).environment).get("KUBERNETES_SERVICE_ACCOUNT_PATH") == place
 
 
 @pytest.mark.parametrize(
