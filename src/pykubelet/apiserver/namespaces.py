@@ -44,11 +44,19 @@ _PRIORITY_CLASSES: dict[str, Document] = {
 
 
 async def ensure_first_objects(
-    handle: Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]], registry: ServedKinds
+    handle: Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]],
+    registry: ServedKinds,
+    *,
+    with_account: bool = False,
 ) -> None:
-    """Creates the system namespaces and priority classes that do not exist."""
+    """Creates the system namespaces and priority classes that do not exist.
+
+    `with_account` also creates the service account of pods in the namespace `default`, which a controller creates
+    elsewhere, so that a pod can be created as soon as the server is ready.
+    """
     wanted: list[tuple[str, str, str, str, Document]] = [("", "v1", "namespaces", name, {}) for name in NAMESPACES]
     wanted += [("scheduling.k8s.io", "v1", "priorityclasses", name, rest) for name, rest in _PRIORITY_CLASSES.items()]
+    wanted += [("", "v1", "serviceaccounts", "default", {})] if with_account else []
     for group, version, plural, name, rest in wanted:
         served = registry.find(group, version, plural)
         if served is None:
@@ -56,7 +64,12 @@ async def ensure_first_objects(
         resource = served.resource
         document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {"name": name}, **rest}
         request = ApiRequest(
-            user=APISERVER, verb="create", served=served, body=encode(document), user_agent="kube-apiserver"
+            user=APISERVER,
+            verb="create",
+            served=served,
+            namespace="default" if resource.namespaced else "",
+            body=encode(document),
+            user_agent="kube-apiserver",
         )
         try:
             await handle(request)

@@ -42,9 +42,17 @@ STOP_SECONDS = 5.0
 
 class ApiHttpServer:
     def __init__(
-        self, chain: HandlerChain, *, connect: Mapping[tuple[str, str], Connect], new_id: Callable[[], str]
+        self,
+        chain: HandlerChain,
+        *,
+        connect: Mapping[tuple[str, str], Connect],
+        new_id: Callable[[], str],
+        accepts: Callable[[str], bool] | None = None,
     ) -> None:
-        """`connect` has the handlers of proxied subresources, such as `pods` and `exec`."""
+        """`connect` has the handlers of proxied subresources, such as `pods` and `exec`.
+
+        With `accepts`, connections from other addresses are closed before TLS.
+        """
         self._chain, self._connect = chain, connect
         malformed = BadRequest("the request is not valid HTTP, or its headers are too large")
         self._server = HttpServer(
@@ -61,6 +69,7 @@ class ApiHttpServer:
             malformed=status_response(malformed, "", {}, ""),
             headers=(("Cache-Control", "no-cache, private"),),
             new_id=new_id,
+            accepts=accepts,
         )
 
     def serving(self, listener: socket.socket, tls: ssl.SSLContext) -> AbstractAsyncContextManager[None]:

@@ -8,7 +8,7 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -53,9 +53,11 @@ from pykubelet.apiserver.filters.limits import MaxInFlight
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, ExtraCollector, StorageFigures, object_counts
 from pykubelet.apiserver.handlers.access_reviews import AccessReviews
 from pykubelet.apiserver.handlers.token_request import TokenRequests
+from pykubelet.apiserver.kubernetesservice import SERVICE_ADDRESS, ApiEndpoint, KubernetesService
 from pykubelet.apiserver.loopback import LoopbackClient
 from pykubelet.apiserver.namespaces import NamespaceTerminator, ensure_first_objects
 from pykubelet.apiserver.nonresource import OPENID_PATH, NonResourceHandler, json_web_keys, openid_configuration
+from pykubelet.apiserver.pod_listener import LocalPeers, PodListener
 from pykubelet.apiserver.podproxy.handler import PROXIED, NodeProxy, UpgradeAwareHandler
 from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.request import UserInfo
@@ -69,7 +71,8 @@ from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
-from pykubelet.httpserver.listener import is_loopback, listen, local_url, public_host, with_port
+from pykubelet.httpserver.listener import is_loopback, is_unspecified, listen, local_url, public_host, with_port
+from pykubelet.podnetwork.node_address import node_address
 
 log = get_logger(__name__)
 
@@ -133,11 +136,10 @@ async def serving(
             authorize=authorizer.decide,
         )
         await asyncio.gather(
-            ensure_default_roles(store, clock=clock, ids=ids), ensure_first_objects(server.handle, registry)
+            ensure_default_roles(store, clock=clock, ids=ids),
+            ensure_first_objects(server.handle, registry, with_account=settings.with_node),
         )
-        size_bytes = partial(os.path.getsize, settings.data_dir / _DATABASE)
-        stored = StorageFigures(objects=partial(object_counts, store, registry), size_bytes=size_bytes)
-        counters = ApiServerMetrics(MaxInFlight(), stored, collectors)
+        counters = ApiServerMetrics(MaxInFlight(), _storage_figures(settings, store, registry), collectors)
         chain = HandlerChain(
             access=AccessFilter(authenticator.authenticate, authorizer.decide),
             kinds=registry,
@@ -151,11 +153,50 @@ async def serving(
         # Nodes elsewhere cannot reach a server on loopback, so no other machine's node can name this one's loopback.
         at_loopback = is_loopback(settings.bind)
         node_proxy = NodeProxy(store.get, node_context(deps.pki, clock), nodes_at_loopback=at_loopback)
-        pod_proxy = UpgradeAwareHandler(node_proxy)
-        app = ApiHttpServer(chain, connect=dict.fromkeys(PROXIED, pod_proxy.connect), new_id=ids.uid)
+        connect = dict.fromkeys(PROXIED, UpgradeAwareHandler(node_proxy).connect)
+        http_server = partial(ApiHttpServer, chain, connect=connect, new_id=ids.uid)
         await stack.enter_async_context(_background_work(settings, deps, registry, server, clock))
-        await stack.enter_async_context(app.serving(deps.listener, deps.tls))
+        await stack.enter_async_context(_service_of_itself(settings, deps, registry, server, http_server))
+        await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
         yield RunningApiServer(url=deps.url, client=LoopbackClient(server, registry), authority=deps.pki.authority)
+
+
+@asynccontextmanager
+async def _service_of_itself(
+    settings: ApiServerSettings,
+    deps: "_ServerDependencies",
+    registry: ServedKinds,
+    server: Server,
+    http_server: Callable[..., ApiHttpServer],
+) -> AsyncIterator[None]:
+    """Keep the service `kubernetes` and, if the server is on loopback in a cluster, its listener for pods."""
+    address, port = deps.listener.getsockname()[:2]
+    service = KubernetesService(store=deps.store, registry=registry, handle=server.handle, port=port)
+    in_place, listens = asyncio.Event(), asyncio.Event()
+    runners: dict[str, Runner] = {}
+    if not is_loopback(settings.bind):
+        reachable = node_address() if is_unspecified(address) else address
+        service.set_endpoint(ApiEndpoint(reachable, port) if reachable else None)
+    elif settings.with_node:
+        accepts = LocalPeers(deps.store).accepts
+
+        def moved(endpoint: ApiEndpoint | None) -> None:
+            service.set_endpoint(endpoint)
+            if endpoint is not None:
+                deps.renewal.add_name(endpoint.address)
+
+        listener = PodListener(
+            serve=lambda opened: http_server(accepts=accepts).serving(opened, deps.tls), port=port, moved=moved
+        )
+        runners["listener for pods"] = with_ready_event(listener.run, listens)
+    else:
+        log.info("the service kubernetes has no endpoints: this server listens on loopback only")
+    async with running(runners):
+        if runners:
+            await listens.wait()
+        async with running({"service kubernetes": with_ready_event(service.run, in_place)}):
+            await in_place.wait()
+            yield
 
 
 @asynccontextmanager
@@ -171,7 +212,7 @@ async def _background_work(
         "namespaces": NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock).run,
     }
     if settings.tls_cert is None:
-        runners["certificate renewal"] = with_ready_event(Renewal(deps.pki, deps.tls, clock=clock).run)
+        runners["certificate renewal"] = with_ready_event(deps.renewal.run)
     async with running(runners):
         # Before users learn that the server is ready: a request for a backup without its handler ends the program.
         await takes_signals.wait()
@@ -187,6 +228,7 @@ class _ServerDependencies:
     listener: socket.socket
     pki: Pki
     tls: ssl.SSLContext
+    renewal: Renewal
     static: Mapping[bytes, UserInfo]
     store: DurableStore
     audit: AuditLog | None
@@ -200,7 +242,7 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     port: int = listener.getsockname()[1]
     url, own = local_url(settings.bind, port), public_host(settings.bind)
     external = settings.external_host or own
-    hosts = (settings.bind, socket.gethostname(), own, external.partition(":")[0])
+    hosts = (settings.bind, socket.gethostname(), own, external.partition(":")[0], SERVICE_ADDRESS)
     files = TlsFiles(certificate=settings.tls_cert, key=settings.tls_key, client_authority=settings.client_ca)
     pki = open_pki(data / "pki", hosts=hosts, now=now)
     tls = server_context(pki, files)
@@ -216,6 +258,7 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
         listener=listener,
         pki=pki,
         tls=tls,
+        renewal=Renewal(pki, tls, clock=clock),
         static=static,
         store=store,
         audit=audit,
@@ -271,7 +314,14 @@ def _admission(
         RuntimeClassAdmission(store.newest),
         ServiceAllocation(partial(store.entries, SERVICES.group_resource)),
     )
-    return (*rules, ServiceAccountAdmission(store.newest, ids)) if settings.service_account_admission else rules
+    if not settings.service_account_admission:
+        return rules
+    return (*rules, ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node))
+
+
+def _storage_figures(settings: ApiServerSettings, store: DurableStore, registry: ServedKinds) -> StorageFigures:
+    size_bytes = partial(os.path.getsize, settings.data_dir / _DATABASE)
+    return StorageFigures(objects=partial(object_counts, store, registry), size_bytes=size_bytes)
 
 
 def _nonresource_handler(

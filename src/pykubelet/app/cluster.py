@@ -49,7 +49,13 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             record, node_settings = _earlier_node(settings), _node_settings(settings)
-            server = ApiServerSettings(data_dir=settings.data_dir, port=settings.port, start_empty=settings.start_empty)
+            server = ApiServerSettings(
+                data_dir=settings.data_dir,
+                port=settings.port,
+                start_empty=settings.start_empty,
+                service_account_admission=True,
+                with_node=True,
+            )
             queues = WorkQueueCollector()
             serves = serving(server, clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)

@@ -32,6 +32,11 @@ class ApiServerSettings:
     audit: bool = True
     service_account_admission: bool = False
     """Whether pods get their service account's token mounted, as kube-apiserver's default admission does."""
+    with_node: bool = False
+    """Whether controllers and a node share the process: pods then get a listener at the machine's own address.
+
+    Mirror pods may refer to secrets, as static pods of `up` may, and what nothing acts on is answered with a warning.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ _LOG_SECONDS = 60.0
 _TLS_END_SECONDS = 5.0
 # File descriptors that are left to the database, logs and containers: a quarter of a low limit.
 _RESERVED_FILES = 1024
-# Of the other ones, an eighth may wait and an eighth have places at each of the three listeners of a program.
+# Of the other ones, an eighth may wait and an eighth have places at each listener of a program.
 _FILES_SHARE = 8
 _LOOPBACK = "loopback"
 
@@ -150,9 +150,18 @@ class ConnectionQueues:
 class BoundedListener:
     """Accepts the connections of a listening socket and keeps them within the limits."""
 
-    def __init__(self, limits: ConnectionLimits, new_protocol: Callable[[Connection], asyncio.Protocol]) -> None:
-        """The protocol must report what happens on its connection by calling the methods below."""
-        self._limits, self._new_protocol = limits, new_protocol
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        new_protocol: Callable[[Connection], asyncio.Protocol],
+        *,
+        accepts: Callable[[str], bool] | None = None,
+    ) -> None:
+        """The protocol must report what happens on its connection by calling the methods below.
+
+        A connection from an address that is not in `accepts` is closed at once.
+        """
+        self._limits, self._new_protocol, self._accepts = limits, new_protocol, accepts
         self._queues = ConnectionQueues()
         self._ready: dict[str, deque[Connection]] = {}
         self._waiting: Counter[str] = Counter()
@@ -256,6 +265,10 @@ class BoundedListener:
             except OSError as error:
                 self._pause(error)
                 return
+            if self._accepts is not None and not self._accepts(address[0]):
+                accepted.close()
+                self._closures.add(address[0], "the listener is not for this client")
+                continue
             accepted.setblocking(False)
             connection = Connection(accepted, client_of(address[0]))
             if self._has_room(connection):

@@ -106,6 +106,12 @@ def is_loopback(host: str) -> bool:
     return address.is_loopback if address else host == "localhost" or host.endswith(".localhost")
 
 
+def is_unspecified(host: str) -> bool:
+    """Whether a server at this address listens at all addresses of the machine."""
+    address = _ip_address(host)
+    return address is not None and address.is_unspecified
+
+
 def _ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(host)

@@ -59,12 +59,15 @@ class HttpServer:
         malformed: HttpResponse,
         headers: Headers = (),
         new_id: Callable[[], str] | None = None,
+        accepts: Callable[[str], bool] | None = None,
     ) -> None:
         """`malformed` answers what is not HTTP; `headers` are those of every response, unless it sets them itself.
 
         With `new_id`, each request has an audit ID, the client's or a new one, which its response repeats.
+        With `accepts`, connections from other addresses are closed before TLS.
         """
         self._handler, self._limits, self._malformed, self._new_id = handler, limits, malformed, new_id
+        self._accepts = accepts
         self._headers: Mapping[str, str] = {hdrs.SERVER: _SERVER, **dict(headers)}
         self._long_running: set[asyncio.Task[Any]] = set()
         self._in_flight = 0
@@ -74,7 +77,7 @@ class HttpServer:
     @asynccontextmanager
     async def serving(self, listener: socket.socket, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
         """Serve a socket for the duration of the context; without `tls`, in plain text."""
-        server = _Server(self, self._limits)
+        server = _Server(self, self._limits, self._accepts)
         runner = web.ServerRunner(server, shutdown_timeout=self._limits.stop_seconds)
         await runner.setup()
         try:
@@ -221,7 +224,7 @@ class HttpServer:
 class _Server(web.Server):
     """The connections of an HttpServer."""
 
-    def __init__(self, owner: HttpServer, limits: ServerLimits) -> None:
+    def __init__(self, owner: HttpServer, limits: ServerLimits, accepts: Callable[[str], bool] | None) -> None:
         super().__init__(
             owner.respond,
             handler_cancellation=True,
@@ -233,7 +236,7 @@ class _Server(web.Server):
             max_headers=limits.headers,
         )
         self._owner = owner
-        self.listener = BoundedListener(limits.connections, self._new_protocol)
+        self.listener = BoundedListener(limits.connections, self._new_protocol, accepts=accepts)
 
     def _new_protocol(self, connection: Connection) -> web.RequestHandler:
         protocol = _Protocol(self, loop=self._loop, **self._kwargs)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kubectl import Kubectl
+from pykubelet.podnetwork.node_address import node_address
 from pykubelet_process import UpProcess
 
 pytestmark = pytest.mark.timeout(120)
@@ -84,13 +85,17 @@ def page_port(up: UpProcess) -> int:
     return int(said.partition("http://127.0.0.1:")[2].partition("/")[0])
 
 
-def test_every_port_is_on_loopback_and_asks_who_is_there(up: UpProcess) -> None:
-    """API server and node accept only TLS; no port gives anonymous clients any data."""
+def test_every_port_is_local_and_asks_who_is_there(up: UpProcess) -> None:
+    """API server and node accept only TLS; no port gives anonymous clients any data.
+
+    The one listener that is not on loopback is for pods; tests/real/apiserver/test_in_cluster.py shows whom it refuses.
+    """
     page = page_port(up)
     ports = listening(up.pid)
-    assert {address for address, _ in ports} == {"127.0.0.1"}
-    secured = [port for _, port in ports if port != page]
-    assert (len(ports), len(secured)) == (3, 2)
+    to_pods = {(own, up.port) for own in [node_address()] if own}
+    assert {place for place in ports if place[0] != "127.0.0.1"} == to_pods
+    secured = [place for place in ports if place[1] != page]
+    assert (len(ports), len(secured)) == (3 + len(to_pods), 2 + len(to_pods))
     for path in ("/", "/?key=guessed", "/stream", "/view/guessed/", "/pods/default/web-node-1", "/metrics"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{page}{path}", timeout=20)
@@ -98,13 +103,13 @@ def test_every_port_is_on_loopback_and_asks_who_is_there(up: UpProcess) -> None:
             assert (answer.code in {401, 403, 404}, b"web-node-1" in answer.read()) == (True, False), path
     stranger = ssl.create_default_context()
     stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
-    for port in secured:
+    for address, port in secured:
         for path in ("/metrics", "/pods", "/api/v1/secrets", "/exec/default/web-node-1/main?command=id", "/logs/"):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(f"https://127.0.0.1:{port}{path}", context=stranger, timeout=20)
+                urllib.request.urlopen(f"https://{address}:{port}{path}", context=stranger, timeout=20)
             refused.value.close()
             assert refused.value.code in {401, 403}, path
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
+        with socket.create_connection((address, port), timeout=20) as plain:
             plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
             assert b"200" not in plain.recv(100)
 

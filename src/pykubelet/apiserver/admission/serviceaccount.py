@@ -40,8 +40,11 @@ class ServiceAccountAdmission:
 
     resources = frozenset({PODS.group_resource})
 
-    def __init__(self, newest: Callable[[StoreKey], StoreEntry | None], ids: Ids) -> None:
-        self._newest, self._ids = newest, ids
+    def __init__(
+        self, newest: Callable[[StoreKey], StoreEntry | None], ids: Ids, *, trusts_mirror_pods: bool = False
+    ) -> None:
+        """With `trusts_mirror_pods` they may refer to API objects: the static pods of `up` may use them."""
+        self._newest, self._ids, self._trusts_mirror_pods = newest, ids, trusts_mirror_pods
 
     def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:  # noqa: ARG002  the Protocol's
         """Returns the pod with its account; Forbidden if the account does not exist or may not use a secret."""
@@ -50,7 +53,8 @@ class ServiceAccountAdmission:
         match attributes.verb, attributes.subresource:
             case "create", "":
                 if MIRROR_ANNOTATION in (new["metadata"].get("annotations") or {}):
-                    _check_mirror(attributes, new)
+                    if not self._trusts_mirror_pods:
+                        _check_mirror(attributes, new)
                     return new
                 return self._with_account(attributes, new)
             case "update", "ephemeralcontainers":

@@ -13,6 +13,7 @@ import ipaddress
 import os
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -97,21 +98,31 @@ def serving_authority(pki: Pki, files: TlsFiles = TlsFiles()) -> bytes:  # noqa:
 
 
 class Renewal:
-    """Renews the server's certificate while it runs; new connections use the new one."""
+    """Renews the server's certificate while it runs; new connections use the new one. The authority stays."""
 
     def __init__(self, pki: Pki, context: ssl.SSLContext, *, clock: Clock) -> None:
         self._pki, self._context, self._clock = pki, context, clock
+        self._named = asyncio.Event()
+
+    def add_name(self, name: str) -> None:
+        """Has the certificate issued again, if need be, with a further name or address of the server."""
+        self._pki = replace(self._pki, names=self._pki.names | {name})
+        self._named.set()
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Checks the certificate periodically until cancelled."""
+        """Checks the certificate periodically, and when the server gets a name, until cancelled."""
         ready.set()
         while True:
-            await asyncio.sleep(_CHECK_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CHECK_SECONDS):
+                    await self._named.wait()
+            self._named.clear()
             now, pki = self._clock.now(), self._pki
-            if certificates.is_fresh(pki.serving.certificate, now):
+            current = pki.serving.certificate
+            if certificates.is_fresh(current, now) and pki.names <= certificates.server_names(current):
                 continue
             serving = await asyncio.to_thread(_serving, pki.directory, pki.authority, pki.names, now)
-            self._pki = replace(pki, serving=serving)
+            self._pki = replace(self._pki, serving=serving)
             _load_own(self._context, pki.directory)
             log.info("serving certificate renewed", expires=serving.certificate.not_valid_after_utc)
 

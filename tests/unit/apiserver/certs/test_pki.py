@@ -145,6 +145,26 @@ async def test_running_server_renews_its_certificate(tmp_path: Path) -> None:
     assert context.cert_store_stats()["x509_ca"] == 1
 
 
+async def test_running_server_gets_a_certificate_with_a_new_address(tmp_path: Path) -> None:
+    """The authority stays, and a name that is there already changes nothing."""
+    clock = VirtualClock()
+    pki = opened(tmp_path, now=clock.now())
+    path = tmp_path / "pki/apiserver.crt"
+    renewal, ready = Renewal(pki, server_context(pki), clock=clock), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(renewal.run(ready))
+        renewal.add_name(HOSTS[0])
+        await asyncio.sleep(60)
+        assert path.read_bytes() == pki.serving.certificate_pem
+        renewal.add_name("10.1.2.4")
+        await asyncio.sleep(60)
+        task.cancel()
+    again = opened(tmp_path, now=clock.now())
+    assert server_names(again.serving.certificate) == {*pki.names, "10.1.2.4"}
+    assert again.authority.certificate == pki.authority.certificate
+    assert belongs(again.serving, pki.authority)
+
+
 def test_users_own_files_are_served_and_trusted(tmp_path: Path) -> None:
     """They are a serving certificate and a client authority; an error names a file that is invalid."""
     pki, other = opened(tmp_path), opened(tmp_path / "other")
