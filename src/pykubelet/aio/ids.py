@@ -42,3 +42,8 @@ class RandomIds:
 def new_secret() -> str:
     """A random token that is safe in URLs and cookies."""
     return secrets.token_urlsafe(32)
+
+
+def random_bits(count: int) -> int:
+    """An unpredictable number of this many bits."""
+    return secrets.randbits(count)

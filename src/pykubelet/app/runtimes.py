@@ -150,7 +150,7 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # Importing gRPC takes a tenth of a second, which other runtimes need not spend.
     from pykubelet.runtimes.cri.connect import CriSettings, open_cri
-    from pykubelet.runtimes.cri.dns import ClusterDns
+    from pykubelet.runtimes.dns import ClusterDns
 
     known = CriSettings(
         socket=socket,

@@ -13,10 +13,10 @@ from cri_api.v1 import api_pb2 as cri
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.serializer import encode
-from pykubelet.runtimes.cri.dns import Resolver, pod_resolver
 from pykubelet.runtimes.cri.host import CriHost, pod_cgroup
 from pykubelet.runtimes.cri.resources import container_resources, sandbox_overhead, sandbox_resources
 from pykubelet.runtimes.cri.security_context import container_security, sandbox_security
+from pykubelet.runtimes.dns import Resolver, pod_resolver
 from pykubelet.runtimes.protocol import ContainerRequest, Mount, SandboxRequest
 
 POD_NAME = "io.kubernetes.pod.name"

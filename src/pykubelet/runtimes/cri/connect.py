@@ -15,13 +15,13 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import background_task, supervise
 from pykubelet.api.serializer import DecodeError, decode_document
 from pykubelet.runtimes.cri.channel import NOT_FOUND, CriChannel, CriFailure
-from pykubelet.runtimes.cri.dns import ClusterDns
 from pykubelet.runtimes.cri.events import CriEventFeed, OperationsInProgress
 from pykubelet.runtimes.cri.host import CGROUPFS, SYSTEMD, CriHost, app_armor_error, with_host_facts
 from pykubelet.runtimes.cri.pods import CriPodInspector
 from pykubelet.runtimes.cri.runtime import CriImages, CriRuntime, CriUsages
 from pykubelet.runtimes.cri.statuses import owner_of, runtime_condition_errors
 from pykubelet.runtimes.cri.streaming import CriStreams
+from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.runtimes.protocol import ChangeHints, RuntimeFailure
 
 log = get_logger(__name__)

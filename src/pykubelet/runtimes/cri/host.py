@@ -13,7 +13,7 @@ from pathlib import Path
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED
 from pykubelet.api.pods import qos_class_of
-from pykubelet.runtimes.cri.dns import ClusterDns, Resolver, parse_resolver
+from pykubelet.runtimes.dns import ClusterDns, Resolver, parse_resolver
 
 SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/var/run/cri-dockerd.sock")
 """The default sockets of runtimes."""

@@ -19,8 +19,8 @@ from pykubelet.api.generated.core import (
     VolumeMount,
 )
 from pykubelet.runtimes.cri.configs import container_config, sandbox_config
-from pykubelet.runtimes.cri.dns import Resolver
 from pykubelet.runtimes.cri.host import CriHost
+from pykubelet.runtimes.dns import Resolver
 from pykubelet.runtimes.protocol import ContainerRequest, Mount, SandboxRequest
 from pykubelet.testing import build
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import PodDNSConfig, PodDNSConfigOption
-from pykubelet.runtimes.cri.dns import ClusterDns, Resolver, parse_resolver, pod_resolver
+from pykubelet.runtimes.dns import ClusterDns, Resolver, parse_resolver, pod_resolver
 from pykubelet.testing import build
 
 MACHINE = Resolver(("192.0.2.1", "192.0.2.2"), ("example.test",), ("timeout:2",))
