@@ -4,8 +4,8 @@ They communicate only through the Kubernetes API.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,11 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.scheme import NAMESPACES
+from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.app import program
-from pykubelet.app.apiserver import serving
+from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
+from pykubelet.app.dns import open_dns
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
@@ -30,11 +32,13 @@ from pykubelet.controllers.certificates.signer import CertificateAuthority
 from pykubelet.controllers.framework.work_queue import WorkQueueCollector
 from pykubelet.controllers.manifests.controller import ManifestController
 from pykubelet.controllers.podgc.gc_controller import remove_node
+from pykubelet.dns.service import ADDRESS_INDEX
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
 """Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
 _SYSTEM_NAMESPACE = "kube-system"
 """Its UID stands for the cluster: it is created with the database and cannot be deleted."""
+_DNS_ADDRESS = str(CLUSTER_IP_RANGE[ADDRESS_INDEX])
 _NODE_SECONDS = 5.0
 """How long to wait for the node before announcing the API without it, as when its runtime does not answer."""
 _UNDISTURBED_PRESSURE_SECONDS = 5.0
@@ -61,13 +65,23 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             served = await stack.enter_async_context(serves)
             seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
+            cluster_dns = open_dns(
+                client=served.client, clock=clock, cluster_ip=_DNS_ADDRESS, domain=node_settings.cluster_domain
+            )
+            dns = await stack.enter_async_context(cluster_dns)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             root_ca = served.client_authority.decode()
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
             names = [name for name in CONTROLLERS if name != NAMESPACE]
             at_work = controllers(
-                client=served.client, clock=clock, root_ca=root_ca, authority=authority, names=names, counts=queues
+                client=served.client,
+                clock=clock,
+                root_ca=root_ca,
+                authority=authority,
+                names=names,
+                counts=queues,
+                listeners=dns.listeners,
             )
             await stack.enter_async_context(at_work)
             ready = asyncio.Event()
@@ -81,17 +95,25 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 )
                 runners["objects of files"] = with_ready_event(objects.run)
             await stack.enter_async_context(running(runners))
-            if settings.page is not None:
-                # Imported only if there is a page, for a faster start.
-                from pykubelet.app.page import PageCluster, open_page
-
-                around = PageCluster(client=served.client, url=served.url, is_own=True)
-                opened_page = open_page(settings.page, node=node, cluster=around, folder=settings.data_dir, say=say)
-                await stack.enter_async_context(opened_page)
+            await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
             await node.shutdown.shut_down()
 
     program.run(main)
+
+
+@asynccontextmanager
+async def _page(settings: ClusterSettings, node: Node, served: RunningApiServer, say: Say) -> AsyncIterator[None]:
+    """Serve the page while the context lasts, if the settings say so."""
+    if settings.page is None:
+        yield
+        return
+    # Imported only if there is a page, for a faster start.
+    from pykubelet.app.page import PageCluster, open_page
+
+    around = PageCluster(client=served.client, url=served.url, is_own=True)
+    async with open_page(settings.page, node=node, cluster=around, folder=settings.data_dir, say=say):
+        yield
 
 
 def _earlier_node(settings: ClusterSettings) -> NodeRecord | None:
@@ -139,6 +161,7 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         is_default_name=settings.is_default_name,
         root_dir=settings.data_dir / "node",
         runtime=settings.runtime,
+        cluster_dns=settings.cluster_dns,
         manifests=settings.manifests,
         port=0,
         eviction_hard=_EVICTION_HARD,

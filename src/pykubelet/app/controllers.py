@@ -374,11 +374,12 @@ async def controllers(
     authority: CertificateAuthority | None = None,
     names: Collection[str] = tuple(CONTROLLERS),
     counts: WorkQueueCollector | None = None,
+    listeners: Collection[Callable[[Informers], None]] = (),
 ) -> AsyncIterator[asyncio.Event]:
     """Run controllers for the duration of the context; sets the event once the informers have synced.
 
     `root_ca` (PEM) is published to pods to verify the API server. Without `authority` no certificate is signed.
-    `counts` collects the metrics of the queues.
+    `counts` collects the metrics of the queues; `listeners` subscribe to the same informers.
     """
     stage = _Stage(
         client=client,
@@ -388,6 +389,8 @@ async def controllers(
         informers=Informers(client=client, clock=clock),
         counts=counts or WorkQueueCollector(),
     )
+    for listen in listeners:
+        listen(stage.informers)
     for name in names:
         CONTROLLERS[name](stage)
     stage.runners["informers"] = with_ready_event(stage.informers.run, stage.informed)

@@ -123,6 +123,8 @@ class ClusterSettings:
     is_default_name: bool = False
     """Whether the name is only the machine's; the folder of a node with another name is then refused."""
     runtime: str = "auto"
+    cluster_dns: tuple[str, ...] = ()
+    """The name servers of pods; if empty, pods use the machine's, as the address of `kube-dns` needs a service proxy."""
     manifests: tuple[Path, ...] = ()
     """Manifest files, or folders of them."""
     page: PageSettings | None = None

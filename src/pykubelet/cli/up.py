@@ -44,6 +44,12 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     help="Container runtime: a CRI runtime, plain processes, or a simulation; auto takes the first available.",
 )
 @click.option("--node-name", default="", metavar="NAME", help="Name of the node; by default the host name.")
+@click.option(
+    "--cluster-dns",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Name server of pods; repeatable. Without it pods use the machine's name servers.",
+)
 @page_options(default_port=6480)
 @with_logs
 def up(*, verbose: bool, log_format: str, **options: Any) -> None:

@@ -40,6 +40,9 @@ log = get_logger(__name__)
 
 PORT = 10053
 """The preferred port, as a known one is easier to ask by hand; pods use port 53 of the Service."""
+# Questions of clients that are not known yet, and how long they wait: clients ask again only after five seconds.
+_MAX_UNKNOWN = 64
+_UNKNOWN_SECONDS = 0.5
 # A port that is free for TCP may be taken for UDP.
 _BIND_TRIES = 10
 # Datagrams that are answered before other work of the loop goes on.
@@ -105,6 +108,7 @@ class DnsServer:
         limits: ConnectionLimits = TCP_LIMITS,
     ) -> None:
         self._zone, self._forwarder, self.is_allowed = zone, forwarder, is_allowed
+        self._unknown: list[tuple[socket.socket, bytes, tuple[str, int]]] = []
         self.listener = BoundedListener(limits, lambda connection: _TcpConnection(self, connection))
 
     async def run(self, sockets: DnsSockets, ready: asyncio.Event) -> None:
@@ -176,16 +180,31 @@ class DnsServer:
                 # The kernel reports that a client does not receive its answer.
                 continue
             # A question from port 0 cannot be answered.
-            if not address[1] or not self.is_allowed(address[0]):
+            if not address[1]:
                 continue
-            found = self.answer(data, tcp=False)
-            if isinstance(found, Query):
-                if self.takes(address[0]):
-                    self.tasks.create_task(self._forward_datagram(udp, found, address), name="dns: forward")
-                    continue
-                found = respond(found, Rcode.SERVFAIL, limit=found.udp_limit, is_authority=False)
-            if found is not None:
-                _send(udp, found, address)
+            if self.is_allowed(address[0]):
+                self._answer_datagram(udp, data, address)
+            elif len(self._unknown) < _MAX_UNKNOWN and is_query(data):
+                self._unknown.append((udp, data, address))
+                if len(self._unknown) == 1:
+                    asyncio.get_running_loop().call_later(_UNKNOWN_SECONDS, self._answer_unknown)
+
+    def _answer_unknown(self) -> None:
+        """Answer the clients that have become known: a new pod may ask before the API has its address."""
+        waiting, self._unknown = self._unknown, []
+        for udp, data, address in waiting:
+            if self.is_allowed(address[0]):
+                self._answer_datagram(udp, data, address)
+
+    def _answer_datagram(self, udp: socket.socket, data: bytes, address: tuple[str, int]) -> None:
+        found = self.answer(data, tcp=False)
+        if isinstance(found, Query):
+            if self.takes(address[0]):
+                self.tasks.create_task(self._forward_datagram(udp, found, address), name="dns: forward")
+                return
+            found = respond(found, Rcode.SERVFAIL, limit=found.udp_limit, is_authority=False)
+        if found is not None:
+            _send(udp, found, address)
 
     async def _forward_datagram(self, udp: socket.socket, query: Query, address: tuple[str, int]) -> None:
         _send(udp, await self.forward(query, address[0], tcp=False), address)

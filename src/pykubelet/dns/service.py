@@ -34,11 +34,16 @@ _RETRY = Backoff(first_seconds=0.5, limit_seconds=30, jitter=0.5)
 class KubeDnsService:
     """Creates the Service and its EndpointSlice, and restores them when they change."""
 
-    def __init__(self, *, client: Client, cluster_ip: str, address: str, port: int) -> None:
-        """`cluster_ip` is the Service's address if it is free; the server listens at `address` and `port`."""
+    def __init__(self, *, client: Client, cluster_ip: str) -> None:
+        """`cluster_ip` is the Service's address if it is free."""
         self._client, self._cluster_ip = client, cluster_ip
-        self._slice = _endpoint_slice(address, port)
+        self._slice: EndpointSlice | None = None
         self._changed = asyncio.Event()
+
+    def set_endpoint(self, address: str, port: int) -> None:
+        """The server listens here from now on."""
+        self._slice = _endpoint_slice(address, port)
+        self._changed.set()
 
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of the two objects."""
@@ -66,8 +71,8 @@ class KubeDnsService:
             service = await self._client.get(SERVICES, NAME, namespace=NAMESPACE)
         except NotFound:
             service = await self._create()
-        if not service.spec.selector:
-            await self._ensure_slice()
+        if self._slice is not None and not service.spec.selector:
+            await self._ensure_slice(self._slice)
         return service.spec.cluster_ip
 
     async def _create(self) -> Service:
@@ -80,8 +85,7 @@ class KubeDnsService:
         except AlreadyExists:
             return await self._client.get(SERVICES, NAME, namespace=NAMESPACE)
 
-    async def _ensure_slice(self) -> None:
-        new = self._slice
+    async def _ensure_slice(self, new: EndpointSlice) -> None:
         try:
             old = await self._client.get(ENDPOINT_SLICES, NAME, namespace=NAMESPACE)
         except NotFound:
