@@ -12,12 +12,13 @@ from pykubelet.api.errors import ApiError
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
 from pykubelet.dns.clients import DnsClients
-from pykubelet.dns.forwarder import RESOLV_CONF, DnsForwarder, ResolvConf
+from pykubelet.dns.forwarder import DnsForwarder, ResolvConf
 from pykubelet.dns.listener import DnsListener
 from pykubelet.dns.server import PORT, DnsServer
 from pykubelet.dns.service import KubeDnsService
 from pykubelet.dns.zone import ClusterZone
 from pykubelet.podnetwork.node_address import node_address
+from pykubelet.runtimes.dns import RESOLV_CONF
 
 log = get_logger(__name__)
 

@@ -24,6 +24,7 @@ from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
 from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient, HttpProbeClient
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
+from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.runtimes.folder_lock import FolderInUse
 from pykubelet.runtimes.process.cgroups import PIDS, find_cgroups
 from pykubelet.runtimes.process.runtime import ProcessImages, ProcessRuntime
@@ -121,7 +122,12 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
     ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     try:
         async with ProcessRuntime(
-            root=settings.root_dir / "process", ips=ips, clock=clock, ids=RandomIds(), max_pids=settings.pod_max_pids
+            root=settings.root_dir / "process",
+            ips=ips,
+            clock=clock,
+            ids=RandomIds(),
+            max_pids=settings.pod_max_pids,
+            cluster_dns=_cluster_dns(settings),
         ) as runtime:
             yield RuntimeParts(
                 name="process",
@@ -141,6 +147,10 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
 
 
+def _cluster_dns(settings: NodeSettings) -> ClusterDns:
+    return ClusterDns(servers=settings.cluster_dns, domain=settings.cluster_domain)
+
+
 @asynccontextmanager
 async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
     socket = find_socket(settings.cri_socket)
@@ -150,11 +160,10 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # Importing gRPC takes a tenth of a second, which other runtimes need not spend.
     from pykubelet.runtimes.cri.connect import CriSettings, open_cri
-    from pykubelet.runtimes.dns import ClusterDns
 
     known = CriSettings(
         socket=socket,
-        cluster_dns=ClusterDns(servers=settings.cluster_dns, domain=settings.cluster_domain),
+        cluster_dns=_cluster_dns(settings),
         cgroup_root=settings.cgroup_root,
         seccomp_root=str(settings.root_dir / "seccomp"),
         seccomp_default=settings.seccomp_default,

@@ -31,7 +31,6 @@ from pykubelet.runtimes.dns import parse_resolver
 log = get_logger(__name__)
 
 DNS_PORT = 53
-RESOLV_CONF = Path("/etc/resolv.conf")
 _TIMEOUT_SECONDS = 2.0
 """The time of one server; clients wait five seconds and ask again."""
 _MAX_SERVERS = 3

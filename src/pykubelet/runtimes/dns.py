@@ -5,9 +5,14 @@ Upstream: pkg/kubelet/network/dns/dns.go
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pykubelet.api.generated.core import Pod, PodDNSConfigOption
 
+RESOLV_CONF = Path("/etc/resolv.conf")
+# The address of systemd's stub resolver, which pods cannot reach.
+_STUB = "127.0.0.53"
+_SYSTEMD_RESOLV_CONF = Path("/run/systemd/resolve/resolv.conf")
 # Limits of resolvers: upstream's MaxDNSNameservers and its neighbours.
 _MAX_SERVERS = 3
 _MAX_SEARCHES = 32
@@ -31,6 +36,35 @@ class ClusterDns:
 
     servers: tuple[str, ...] = ()
     domain: str = ""
+
+
+NO_CLUSTER_DNS = ClusterDns()
+
+
+def read_resolver() -> Resolver:
+    """The host's resolver for pods, empty if it has none. Blocks briefly."""
+    found = read_resolv_conf()
+    return _resolver(_SYSTEMD_RESOLV_CONF) if found.servers == (_STUB,) and _SYSTEMD_RESOLV_CONF.exists() else found
+
+
+def read_resolv_conf() -> Resolver:
+    """What the host's own programs use, empty if there is no file. Blocks briefly."""
+    return _resolver(RESOLV_CONF)
+
+
+def _resolver(path: Path) -> Resolver:
+    try:
+        return parse_resolver(path.read_text(errors="replace"))
+    except FileNotFoundError:
+        return Resolver()
+
+
+def resolv_conf(resolver: Resolver) -> str:
+    """The text of a resolv.conf."""
+    lines = [f"nameserver {server}" for server in resolver.servers]
+    lines += [f"search {' '.join(resolver.searches)}"] if resolver.searches else []
+    lines += [f"options {' '.join(resolver.options)}"] if resolver.options else []
+    return "".join(f"{line}\n" for line in lines)
 
 
 def parse_resolver(text: str) -> Resolver:

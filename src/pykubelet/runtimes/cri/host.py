@@ -1,4 +1,4 @@
-"""Reads what the host offers to CRI containers: sockets, cgroups, huge pages, AppArmor, resolver.
+"""Reads what the host offers to CRI containers: sockets, cgroups, huge pages, AppArmor.
 
 Does not import gRPC, which is expensive: finding a runtime's socket must be cheap.
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED
 from pykubelet.api.pods import qos_class_of
-from pykubelet.runtimes.dns import ClusterDns, Resolver, parse_resolver
+from pykubelet.runtimes.dns import ClusterDns
 
 SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/var/run/cri-dockerd.sock")
 """The default sockets of runtimes."""
@@ -21,10 +21,6 @@ _CGROUPS = Path("/sys/fs/cgroup")
 _HUGE_PAGES = Path("/sys/kernel/mm/hugepages")
 _PROCESSORS = Path("/sys/devices/system/cpu")
 _APP_ARMOR = Path("/sys/module/apparmor/parameters/enabled")
-# The address of systemd's stub resolver, which pods cannot reach.
-_STUB = "127.0.0.53"
-_RESOLVER = Path("/etc/resolv.conf")
-_SYSTEMD_RESOLVER = Path("/run/systemd/resolve/resolv.conf")
 
 SYSTEMD = "systemd"
 CGROUPFS = "cgroupfs"
@@ -97,12 +93,6 @@ def with_host_facts(settings: CriHost) -> CriHost:
     )
 
 
-def read_resolver() -> Resolver:
-    """The host's resolver, empty if it has none. Blocks briefly."""
-    found = _resolver(_RESOLVER)
-    return _resolver(_SYSTEMD_RESOLVER) if found.servers == (_STUB,) and _SYSTEMD_RESOLVER.exists() else found
-
-
 def app_armor_error() -> str:
     """Why AppArmor profiles cannot be enforced; empty if they can. Blocks briefly."""
     try:
@@ -110,13 +100,6 @@ def app_armor_error() -> str:
     except OSError:
         is_enabled = False
     return "" if is_enabled else "AppArmor is not enabled on the host"
-
-
-def _resolver(path: Path) -> Resolver:
-    try:
-        return parse_resolver(path.read_text(errors="replace"))
-    except FileNotFoundError:
-        return Resolver()
 
 
 def _has_swap_control() -> bool:

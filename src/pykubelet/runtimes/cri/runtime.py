@@ -30,11 +30,11 @@ from pykubelet.runtimes.cri.channel import (
 )
 from pykubelet.runtimes.cri.configs import HOSTNAME, container_config, sandbox_config
 from pykubelet.runtimes.cri.events import OperationsInProgress
-from pykubelet.runtimes.cri.host import CriHost, read_resolver
+from pykubelet.runtimes.cri.host import CriHost
 from pykubelet.runtimes.cri.pods import CriPodInspector
 from pykubelet.runtimes.cri.resources import PodCgroups
 from pykubelet.runtimes.cri.security_context import effective_user
-from pykubelet.runtimes.dns import Resolver
+from pykubelet.runtimes.dns import Resolver, read_resolver
 from pykubelet.runtimes.protocol import (
     ChangeHints,
     ChangeSubscription,

@@ -17,6 +17,14 @@ from datetime import datetime
 
 from pykubelet.api.generated.core import Pod, PodSecurityContext, SecurityContext, VolumeMount
 from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.dns import (
+    RESOLV_CONF,
+    ClusterDns,
+    pod_resolver,
+    read_resolv_conf,
+    read_resolver,
+    resolv_conf,
+)
 from pykubelet.runtimes.process.cgroups import NO_CGROUPS, AvailableCgroups, plan_cgroups
 from pykubelet.runtimes.process.shim.rootfs import BY_BUBBLEWRAP, BY_ROOT, NO_NAMESPACE
 from pykubelet.runtimes.process.state import (
@@ -152,9 +160,12 @@ def _pod_record(pod: Pod) -> ProcessPodRecord:
 
 
 def container_config(
-    request: ContainerRequest, *, id: str, hostname: str, host: ProcessHost, now: datetime
+    request: ContainerRequest, *, id: str, hostname: str, resolv_conf: str = "", host: ProcessHost, now: datetime
 ) -> ContainerConfig:
-    """The configuration of a container; RuntimeFailure if this node cannot run it as specified."""
+    """The configuration of a container; RuntimeFailure if this node cannot run it as specified.
+
+    `resolv_conf` is the file that it gets instead of the machine's resolv.conf; empty for the machine's.
+    """
     container, context = request.container, request.container.security_context
     argv = (*request.command, *request.args)
     if not argv:
@@ -172,7 +183,7 @@ def container_config(
         cwd=container.working_dir or "/",
         user=user if host.me.uid == 0 and host.way in {BY_ROOT, NO_NAMESPACE} else None,
         way=host.way,
-        mounts=mounts_of(request, host.way),
+        mounts=(*mounts_of(request, host.way), *_resolver_mount(request, resolv_conf)),
         read_only_root=is_read_only,
         hostname="" if request.pod.spec.host_network else hostname,
         log_path=request.log_path,
@@ -238,6 +249,30 @@ def mounts_of(request: ContainerRequest, way: str) -> tuple[Mount, ...]:
         _check_without_namespace(request)
         return ()
     return request.mounts
+
+
+def _resolver_mount(request: ContainerRequest, resolv_conf: str) -> tuple[Mount, ...]:
+    """The mount of the pod's resolv.conf, unless the container mounts one itself."""
+    taken = {posixpath.normpath(mount.container_path) for mount in request.mounts}
+    if not resolv_conf or taken & {str(RESOLV_CONF), str(RESOLV_CONF.parent)}:
+        return ()
+    return (Mount(host_path=resolv_conf, container_path=str(RESOLV_CONF)),)
+
+
+def pod_resolv_conf(pod: Pod, cluster: ClusterDns, way: str) -> str:
+    """The text of a pod's resolv.conf; empty if the machine's says the same. Blocks briefly.
+
+    RuntimeFailure if the pod's own DNS settings cannot be shown to it. A pod that only asks for the cluster DNS then uses the
+    machine's name servers.
+    """
+    found = pod_resolver(pod, cluster, read_resolver())
+    if found == read_resolv_conf():
+        return ""
+    if way != NO_NAMESPACE:
+        return resolv_conf(found)
+    if pod.spec.dns_policy == "None" or pod.spec.dns_config is not None:
+        raise _refusal("its own DNS settings (dnsPolicy None, dnsConfig)")
+    return ""
 
 
 def _check_without_namespace(request: ContainerRequest) -> None:

@@ -24,9 +24,16 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
 from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.dns import NO_CLUSTER_DNS, ClusterDns
 from pykubelet.runtimes.process import streaming
 from pykubelet.runtimes.process.cgroups import find_cgroups
-from pykubelet.runtimes.process.container_config import Account, ProcessHost, container_config, sandbox_record
+from pykubelet.runtimes.process.container_config import (
+    Account,
+    ProcessHost,
+    container_config,
+    pod_resolv_conf,
+    sandbox_record,
+)
 from pykubelet.runtimes.process.pods import NO_HANDLE, ContainerEntry, ProcessPods
 from pykubelet.runtimes.process.port_forward import open_local_port, own_addresses
 from pykubelet.runtimes.process.shim.processes import boot_id
@@ -66,8 +73,17 @@ class ProcessRuntime:
     """
 
     def __init__(
-        self, *, root: Path, ips: tuple[str, ...], clock: Clock, ids: Ids, way: str | None = None, max_pids: int = 0
+        self,
+        *,
+        root: Path,
+        ips: tuple[str, ...],
+        clock: Clock,
+        ids: Ids,
+        way: str | None = None,
+        max_pids: int = 0,
+        cluster_dns: ClusterDns = NO_CLUSTER_DNS,
     ) -> None:
+        self._cluster_dns = cluster_dns
         self._clock, self._ids, self._way = clock, ids, way
         self._folders, self._launcher, self._hints = StateFolders(root.absolute()), ShimLauncher(), ChangeHints()
         self._boot_id = boot_id()
@@ -139,7 +155,12 @@ class ProcessRuntime:
         if sandbox is None or sandbox.is_stopped or sandbox.boot_id != self._boot_id:
             raise RuntimeFailure(f'sandbox "{request.sandbox_id}" is not ready')
         config = container_config(
-            request, id=self._new_id(), hostname=sandbox.hostname, host=self._host, now=self._clock.now()
+            request,
+            id=self._new_id(),
+            hostname=sandbox.hostname,
+            resolv_conf=await self._shims.in_thread(self._write_resolv_conf, request),
+            host=self._host,
+            now=self._clock.now(),
         )
         entry = ContainerEntry(config.facts)
         self._pods.put_container(entry)
@@ -150,6 +171,14 @@ class ProcessRuntime:
             raise RuntimeFailure(f"the container cannot be recorded: {error.strerror}") from error
         self._changed(entry)
         return config.facts.id
+
+    def _write_resolv_conf(self, request: ContainerRequest) -> str:
+        """The path of the pod's own resolv.conf; empty if it uses the machine's."""
+        text = pod_resolv_conf(request.pod, self._cluster_dns, self._host.way)
+        try:
+            return self._folders.write_resolv_conf(request.sandbox_id, text) if text else ""
+        except OSError as error:
+            raise RuntimeFailure(f"the pod's resolv.conf cannot be written: {error.strerror}") from error
 
     async def start(self, container_id: str) -> None:
         entry = self._container(container_id)

@@ -236,6 +236,17 @@ class StateFolders:
         else:
             self._create(folder, _SANDBOX, msgspec.json.encode(record), spares=(_SANDBOX,))
 
+    def write_resolv_conf(self, sandbox_id: str, text: str) -> str:
+        """Writes the resolv.conf of a pod, for users of any kind, unless it is there; returns its path."""
+        path = self._sandboxes / sandbox_id / "resolv.conf"
+        if not path.exists() or path.read_text() != text:
+            # Replaced, because containers that run have the old file mounted.
+            temporary = path.with_suffix(".new")
+            temporary.write_text(text)
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        return str(path)
+
     def write_container(self, config: ContainerConfig) -> None:
         """Create a container. Its start and its end can be recorded even if the disk is full by then."""
         folder = self.container(config.facts.id)
