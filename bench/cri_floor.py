@@ -18,7 +18,8 @@ from containerd_lab import ContainerdLab, services
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.serializer import from_document
 from pykubelet.runtimes.cri.configs import container_config, sandbox_config
-from pykubelet.runtimes.cri.host import CriHost, read_resolver, with_host_facts
+from pykubelet.runtimes.cri.host import CriHost, with_host_facts
+from pykubelet.runtimes.dns import read_resolver
 from pykubelet.runtimes.protocol import ContainerRequest, Mount, SandboxRequest
 
 A = TypeVar("A")

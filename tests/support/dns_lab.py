@@ -14,16 +14,16 @@ import dns.flags
 import dns.message
 import dns.rcode
 import dns.rrset
-import pytest
 
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.tasks import running
 from pykubelet.dns.forwarder import DnsForwarder, ResolvConf
 from pykubelet.dns.server import DnsServer, bind_sockets
 from pykubelet.dns.zone import ClusterZone
+from requirements import needs
 
 LOOPBACK = "127.0.0.1"
-needs_dig = pytest.mark.skipif(shutil.which("dig") is None, reason="dig is missing (Debian: bind9-dnsutils)")
+needs_dig = needs(shutil.which("dig"), "dig is missing (Debian: bind9-dnsutils)")
 
 
 @dataclass(kw_only=True)

@@ -53,15 +53,8 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             record, node_settings = _earlier_node(settings), _node_settings(settings)
-            server = ApiServerSettings(
-                data_dir=settings.data_dir,
-                port=settings.port,
-                start_empty=settings.start_empty,
-                service_account_admission=True,
-                with_node=True,
-            )
             queues = WorkQueueCollector()
-            serves = serving(server, clock=clock, ids=RandomIds(), collectors=[queues])
+            serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)
             seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
@@ -153,6 +146,16 @@ async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> Non
     say(f"ready {url}")
     ready.set()
     tune_garbage_collection()
+
+
+def _server_settings(settings: ClusterSettings) -> ApiServerSettings:
+    return ApiServerSettings(
+        data_dir=settings.data_dir,
+        port=settings.port,
+        start_empty=settings.start_empty,
+        service_account_admission=True,
+        with_node=True,
+    )
 
 
 def _node_settings(settings: ClusterSettings) -> NodeSettings:

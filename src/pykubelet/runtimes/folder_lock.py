@@ -1,4 +1,7 @@
-"""Locks a folder for one kubelet: two with the same folder would start everything twice and stop each other's pods."""
+"""Locks a folder for one kubelet.
+
+Two with the same folder would start everything twice and stop each other's pods.
+"""
 
 import fcntl
 import os

@@ -10,12 +10,11 @@ from pykubelet.aio.ids import RandomIds
 from pykubelet.api.generated.core import PodDNSConfig
 from pykubelet.runtimes.dns import ClusterDns, read_resolv_conf
 from pykubelet.runtimes.process.runtime import ProcessRuntime
-from pykubelet.runtimes.process.shim.namespace import find_namespace_method
 from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from pykubelet.runtimes.protocol import Mount, RuntimeFailure
+from requirements import needs_mount_namespaces
 
 CLUSTER = ClusterDns(servers=("10.96.0.10",), domain="cluster.local")
-only_with_mounts = pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here")
 SHOW = ("/bin/cat", "/etc/resolv.conf")
 
 
@@ -23,7 +22,7 @@ def runtime(root: Path, way: str | None = None) -> ProcessRuntime:
     return ProcessRuntime(root=root, ips=IPS, clock=SystemClock(), ids=RandomIds(), way=way, cluster_dns=CLUSTER)
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_pods_find_the_names_of_their_cluster(tmp_path: Path) -> None:
     """With search path and ndots; pods that ask for the machine's resolver keep it; nothing changes for the machine."""
     before = read_resolv_conf()
@@ -45,7 +44,7 @@ async def test_pods_find_the_names_of_their_cluster(tmp_path: Path) -> None:
     assert read_resolv_conf() == before
 
 
-@only_with_mounts
+@needs_mount_namespaces
 async def test_file_that_a_container_mounts_itself_is_kept(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("nameserver 192.0.2.99\n")
