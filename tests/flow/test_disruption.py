@@ -16,6 +16,7 @@ from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.generated.policy import Eviction
 from pykubelet.api.schema import DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, Resource
 from pykubelet.api.serializer import Document
+from pykubelet.client.informers import PodsByLabel
 from pykubelet.client.interface import NOW, ControllerClient
 from pykubelet.controllers.disruption.budget import ScaleFinder
 from pykubelet.controllers.disruption.disruption import DisruptionController, StaleDisruptionController
@@ -43,11 +44,14 @@ class Budgets(Bench):
             replica_sets=objects(scheme.REPLICA_SETS),
             stateful_sets=objects(scheme.STATEFUL_SETS),
         )
+        pods = PodsByLabel()
+        pods.listen(self.informers)
         controller = DisruptionController(
             client=self.client,
             recorder=self.recorder,
             clock=self.clock,
             budgets=objects(scheme.POD_DISRUPTION_BUDGETS),
+            pods=pods,
             scales=scales,
         )
         stale = StaleDisruptionController(client=self.client, pods=self.informers.pods, clock=self.clock)

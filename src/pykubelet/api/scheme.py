@@ -18,6 +18,7 @@ from pykubelet.api.generated import core
 from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
 from pykubelet.api.generated.authentication import TokenRequest, TokenReview
 from pykubelet.api.generated.authorization import SubjectAccessReview
+from pykubelet.api.generated.autoscaling import HorizontalPodAutoscaler
 from pykubelet.api.generated.batch import CronJob, Job
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.generated.coordination import Lease
@@ -77,6 +78,7 @@ STATEFUL_SETS = TypedKind(schema.STATEFUL_SETS, StatefulSet)
 CONTROLLER_REVISIONS = TypedKind(schema.CONTROLLER_REVISIONS, ControllerRevision)
 JOBS = TypedKind(schema.JOBS, Job)
 CRON_JOBS = TypedKind(schema.CRON_JOBS, CronJob)
+HORIZONTAL_POD_AUTOSCALERS = TypedKind(schema.HORIZONTAL_POD_AUTOSCALERS, HorizontalPodAutoscaler)
 POD_DISRUPTION_BUDGETS = TypedKind(schema.POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
 ENDPOINT_SLICES = TypedKind(schema.ENDPOINT_SLICES, EndpointSlice)
 CERTIFICATE_SIGNING_REQUESTS = TypedKind(schema.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)

@@ -17,7 +17,8 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
-from pykubelet.api.schema import PRIORITY_CLASSES, SERVICES
+from pykubelet.api.schema import NODES, PRIORITY_CLASSES, SERVICES
+from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
 from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -55,6 +56,8 @@ from pykubelet.apiserver.handlers.access_reviews import AccessReviews
 from pykubelet.apiserver.handlers.token_request import TokenRequests
 from pykubelet.apiserver.kubernetesservice import SERVICE_ADDRESS, ApiEndpoint, KubernetesService
 from pykubelet.apiserver.loopback import LoopbackClient
+from pykubelet.apiserver.metricsserver.api import METRICS_KINDS, MetricsApi
+from pykubelet.apiserver.metricsserver.scraper import UsageScraper
 from pykubelet.apiserver.namespaces import NamespaceTerminator, ensure_first_objects
 from pykubelet.apiserver.nonresource import OPENID_PATH, NonResourceHandler, json_web_keys, openid_configuration
 from pykubelet.apiserver.pod_listener import LocalPeers, PodListener
@@ -117,12 +120,15 @@ async def serving(
         with _explain_errors(settings):
             deps = await _dependencies(settings, clock, stack)
         store = deps.store
-        registry = ServedKinds(BUILT_IN_KINDS)
+        registry = ServedKinds((*BUILT_IN_KINDS, *METRICS_KINDS))
         tokens = ServiceAccountTokens(deps.pki.signing_key, store.get, clock=clock, ids=ids)
         authenticator = Authenticator(tokens, clock=clock, static=deps.static, newest=store.newest)
         authorizer = Authorizer(NodeAuthorizer(store, node_rules()), RbacAuthorizer(store))
         admission = _admission(settings, store, authorizer, clock, ids)
+        node_proxy = _node_proxy(settings, deps, clock)
+        usage = _usage_scraper(store, node_proxy)
         handlers: Handlers = {
+            **MetricsApi(usage, store.get, clock).handlers(),
             **AccessReviews(authenticator, authorizer, clock).handlers(),
             ("serviceaccounts", "token"): TokenRequests(tokens=tokens, store=store, clock=clock, admission=admission),
         }
@@ -150,12 +156,9 @@ async def serving(
             proxied=frozenset(PROXIED),
             clock=clock,
         )
-        # Nodes elsewhere cannot reach a server on loopback, so no other machine's node can name this one's loopback.
-        at_loopback = is_loopback(settings.bind)
-        node_proxy = NodeProxy(store.get, node_context(deps.pki, clock), nodes_at_loopback=at_loopback)
         connect = dict.fromkeys(PROXIED, UpgradeAwareHandler(node_proxy).connect)
         http_server = partial(ApiHttpServer, chain, connect=connect, new_id=ids.uid)
-        await stack.enter_async_context(_background_work(settings, deps, registry, server, clock))
+        await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage))
         await stack.enter_async_context(_service_of_itself(settings, deps, registry, server, http_server))
         await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
         yield RunningApiServer(url=deps.url, client=LoopbackClient(server, registry), authority=deps.pki.authority)
@@ -201,7 +204,12 @@ async def _service_of_itself(
 
 @asynccontextmanager
 async def _background_work(
-    settings: ApiServerSettings, deps: "_ServerDependencies", registry: ServedKinds, server: Server, clock: Clock
+    settings: ApiServerSettings,
+    deps: "_ServerDependencies",
+    registry: ServedKinds,
+    server: Server,
+    clock: Clock,
+    usage: UsageScraper,
 ) -> AsyncIterator[None]:
     """Run the server's own controllers, certificate renewal and backups for the duration of the context."""
     store, takes_signals = deps.store, asyncio.Event()
@@ -210,6 +218,7 @@ async def _background_work(
         "cluster roles": with_ready_event(ClusterRoleAggregation(store).run),
         "custom resources": with_ready_event(CustomResources(store=store, registry=registry, clock=clock).run),
         "namespaces": NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock).run,
+        "usage of nodes": usage.run,
     }
     if settings.tls_cert is None:
         runners["certificate renewal"] = with_ready_event(deps.renewal.run)
@@ -322,6 +331,19 @@ def _admission(
 def _storage_figures(settings: ApiServerSettings, store: DurableStore, registry: ServedKinds) -> StorageFigures:
     size_bytes = partial(os.path.getsize, settings.data_dir / _DATABASE)
     return StorageFigures(objects=partial(object_counts, store, registry), size_bytes=size_bytes)
+
+
+def _node_proxy(settings: ApiServerSettings, deps: _ServerDependencies, clock: Clock) -> NodeProxy:
+    # Nodes elsewhere cannot reach a server on loopback, so no other machine's node can name this one's loopback.
+    at_loopback = is_loopback(settings.bind)
+    return NodeProxy(deps.store.get, node_context(deps.pki, clock), nodes_at_loopback=at_loopback)
+
+
+def _usage_scraper(store: DurableStore, proxy: NodeProxy) -> UsageScraper:
+    def nodes() -> list[Document]:
+        return [entry.document for entry in store.entries(NODES.plural)]
+
+    return UsageScraper(nodes, partial(proxy.fetch, path="/metrics/resource"))
 
 
 def _nonresource_handler(

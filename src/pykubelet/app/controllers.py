@@ -21,6 +21,7 @@ from pykubelet.api.scheme import (
     CRON_JOBS,
     DEPLOYMENTS,
     ENDPOINTS,
+    HORIZONTAL_POD_AUTOSCALERS,
     JOBS,
     LEASES,
     NAMESPACES,
@@ -34,7 +35,7 @@ from pykubelet.api.scheme import (
 from pykubelet.app import program
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ControllersSettings
-from pykubelet.client.informers import Informers, PodsByNode
+from pykubelet.client.informers import Informers, PodsByLabel, PodsByNode
 from pykubelet.client.interface import ControllerClient
 from pykubelet.client.leaderelection import LeaderElector, identity_of
 from pykubelet.client.recorder import Recorder
@@ -60,6 +61,7 @@ from pykubelet.controllers.job.controller import JobController
 from pykubelet.controllers.namespace.namespace_controller import NamespaceController
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import SOURCE as LIFECYCLE
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import NodeLifecycleController
+from pykubelet.controllers.podautoscaler.horizontal import HorizontalController
 from pykubelet.controllers.podgc.gc_controller import PodGCController
 from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
 from pykubelet.controllers.serviceaccount.serviceaccounts_controller import ServiceAccountsController
@@ -100,6 +102,7 @@ class _Stage:
     informed: asyncio.Event = field(default_factory=asyncio.Event)
     runners: dict[str, Runner] = field(default_factory=dict)
     pods_by_node: PodsByNode | None = None
+    pods_by_label: PodsByLabel | None = None
     service_pods: ServicePods | None = None
 
     def recorder(self, component: str) -> Recorder:
@@ -133,6 +136,13 @@ class _Stage:
             self.pods_by_node = PodsByNode()
             self.pods_by_node.listen(self.informers)
         return self.pods_by_node
+
+    def by_label(self) -> PodsByLabel:
+        """The pods by label, updated before the controllers that use it."""
+        if self.pods_by_label is None:
+            self.pods_by_label = PodsByLabel()
+            self.pods_by_label.listen(self.informers)
+        return self.pods_by_label
 
     def of_services(self) -> ServicePods:
         """The pods of each service."""
@@ -299,11 +309,23 @@ def _disruption(stage: _Stage) -> None:
         recorder=stage.recorder("controllermanager"),
         clock=stage.clock,
         budgets=stage.informers.objects(POD_DISRUPTION_BUDGETS),
+        pods=stage.by_label(),
         scales=scales,
     )
     stage.add("disruption", controller, queue=controller.queue)
     stale = StaleDisruptionController(client=stage.client, pods=stage.informers.pods, clock=stage.clock)
     stage.add("stale-disruptions", stale, queue=stale.queue, workers=1)
+
+
+def _horizontal_pod_autoscaler(stage: _Stage) -> None:
+    controller = HorizontalController(
+        client=stage.client,
+        recorder=stage.recorder("horizontal-pod-autoscaler"),
+        clock=stage.clock,
+        autoscalers=stage.informers.objects(HORIZONTAL_POD_AUTOSCALERS),
+        pods=stage.by_label(),
+    )
+    stage.add("horizontal-pod-autoscaler", controller, queue=controller.queue)
 
 
 def _service_accounts(stage: _Stage) -> None:
@@ -355,6 +377,7 @@ CONTROLLERS: dict[str, Callable[[_Stage], None]] = {
     "endpoint": _endpoints,
     "endpointslice": _endpoint_slices,
     "disruption": _disruption,
+    "horizontal-pod-autoscaler": _horizontal_pod_autoscaler,
     "serviceaccount": _service_accounts,
     "root-ca": _root_ca,
     NAMESPACE: _namespace,

@@ -17,7 +17,7 @@ from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import pod_label
 from pykubelet.api.scheme import PODS, ApiObject, TypedKind
-from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.client.indexer import LabelIndex, ObjectIndex, PodIndex
 from pykubelet.client.reflector import ListerWatcher, Reflector
 
 log = get_logger(__name__)
@@ -131,6 +131,13 @@ class Informers:
             index: InformerStore[Any] = self._pods if kind is PODS else ObjectIndex[Any]()
             self._informers[name] = _Informer(kind, index)
         return self._informers[name]
+
+
+class PodsByLabel(LabelIndex[Pod]):
+    """All pods by label, for controllers that select pods. It subscribes before its users, as PodsByNode does."""
+
+    def listen(self, informers: Informers) -> None:
+        informers.add_event_handler(PODS, changed=self.put, deleted=self.remove)
 
 
 class PodsByNode:

@@ -283,7 +283,7 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     return errors + counts_errors(new["status"], "status", ("currentReplicas", "desiredReplicas"))
 
 
-def _cells(document: Document, age: Age) -> list[Any]:
+def cells(document: Document, age: Age) -> list[Any]:
     """Cells: name, reference, targets, min pods, max pods, replicas, age."""
     spec, status = at(document, "spec"), at(document, "status")
     target = at(spec, "scaleTargetRef")
@@ -355,5 +355,5 @@ KIND = Kind(
         prepare_status=restore_spec,
         validate_status=_validate_status,
     ),
-    cells=_cells,
+    cells=cells,
 )

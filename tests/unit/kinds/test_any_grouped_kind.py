@@ -15,7 +15,7 @@ from pykubelet.api.serializer import without_nulls
 from pykubelet.kinds.kind import Strategy
 from pykubelet.kinds.registry import KINDS
 
-_STRATEGIES = {kind.resource.group_resource: kind.strategy for kind in KINDS}
+_STRATEGIES = {kind.definition: kind.strategy for kind in KINDS}
 _DEFINITIONS = {
     "clusterrolebindings.rbac.authorization.k8s.io": "rbac.v1.ClusterRoleBinding",
     "clusterroles.rbac.authorization.k8s.io": "rbac.v1.ClusterRole",
@@ -25,6 +25,7 @@ _DEFINITIONS = {
     "deployments.apps": "apps.v1.Deployment",
     "endpointslices.discovery.k8s.io": "discovery.v1.EndpointSlice",
     "horizontalpodautoscalers.autoscaling": "autoscaling.v2.HorizontalPodAutoscaler",
+    "horizontalpodautoscalers.v1.autoscaling": "autoscaling.v1.HorizontalPodAutoscaler",
     "ingresses.networking.k8s.io": "networking.v1.Ingress",
     "jobs.batch": "batch.v1.Job",
     "networkpolicies.networking.k8s.io": "networking.v1.NetworkPolicy",
@@ -37,7 +38,7 @@ _DEFINITIONS = {
     "statefulsets.apps": "apps.v1.StatefulSet",
     "storageclasses.storage.k8s.io": "storage.v1.StorageClass",
 }
-_KINDS = [pytest.param(_STRATEGIES[name], definition, id=name) for name, definition in _DEFINITIONS.items()]
+_KINDS = [pytest.param(_STRATEGIES[definition], definition, id=name) for name, definition in _DEFINITIONS.items()]
 _SCALARS: dict[str, tuple[Any, ...]] = {
     "string": (
         *("", "a", "web", "Bad_Name", "x/y", "..", "/abs/..", "é\n", "x" * 300, "1", "0-1,3", "3-1", "system-x"),

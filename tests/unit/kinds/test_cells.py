@@ -10,7 +10,7 @@ from pykubelet.apiserver.tables.table import scale_cells
 from pykubelet.kinds.columns import SCALE, columns_of
 from pykubelet.kinds.registry import KINDS
 
-CELLS = {kind.resource.group_resource: kind.cells for kind in KINDS if kind.cells} | {SCALE: scale_cells}
+CELLS = {kind.resource.group_resource: kind.cells for kind in reversed(KINDS) if kind.cells} | {SCALE: scale_cells}
 
 _AGE = ages_at(datetime(2026, 11, 15, 12, tzinfo=UTC))
 _META = {"name": "n", "creationTimestamp": "2026-11-15T11:59:00Z"}

@@ -60,6 +60,7 @@ _WITH_STATUS: Final = frozenset(
         "apps.v1.DaemonSet",
         "apps.v1.ReplicaSet",
         "apps.v1.StatefulSet",
+        "autoscaling.v1.HorizontalPodAutoscaler",
         "autoscaling.v2.HorizontalPodAutoscaler",
         "batch.v1.CronJob",
         "batch.v1.Job",

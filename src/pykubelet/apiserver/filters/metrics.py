@@ -43,8 +43,8 @@ class StorageFigures(NamedTuple):
 
 
 def object_counts(store: DurableStore, kinds: ServedKinds) -> dict[str, int]:
-    """The number of objects of each listable kind, by `resource.group`."""
-    collections = {served.resource.group_resource for served in kinds.all() if "list" in served.verbs}
+    """The number of objects of each stored kind, by `resource.group`."""
+    collections = {served.resource.group_resource for served in kinds.all() if "watch" in served.verbs}
     return {collection: len(store.entries(collection)) for collection in sorted(collections)}
 
 

@@ -72,6 +72,8 @@ _OWN_MESSAGES: dict[int, tuple[type[errors.ApiError], str]] = {
     504: (errors.Timeout, _TIMED_OUT),
 }
 _NODE_MESSAGES = {403: errors.Forbidden, 406: errors.NotAcceptable, 415: errors.UnsupportedMediaType}
+MAX_PAGE_BYTES = 16 * 2**20
+"""The maximum length of a node's page: the metrics of some ten thousand containers."""
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
 # Upstream's timeout for reading a response that is not an upgrade.
@@ -161,6 +163,23 @@ class NodeProxy:
         if not status_code(head):
             raise _unreachable(target, "the answer is not HTTP")
         return head
+
+    async def fetch(self, node: Document, path: str) -> bytes:
+        """The page at a path of a node's kubelet, which the server itself requests; ApiError if there is none."""
+        target = location.node_target(node, node["metadata"]["name"], path, "")
+        server = await self.open(target)
+        with closing(server.writer):
+            head = await self.ask(target, server, request_head(target, "GET", (), 0))
+            if (code := status_code(head)) != 200:
+                raise _unreachable(target, f"status code {code} for {path}")
+            body = bytearray()
+            try:
+                await read_response_body(server.reader, head, body, MAX_PAGE_BYTES)
+            except (OSError, ValueError, asyncio.IncompleteReadError) as error:
+                raise _unreachable(target, str(error)) from error
+        if len(body) >= MAX_PAGE_BYTES or len(body) < (body_length(head) or 0):
+            raise _unreachable(target, f"{path} is incomplete or too large")
+        return bytes(body)
 
     def _find(self, collection: str, namespace: str, name: str) -> Document | None:
         entry = self._get(StoreKey(collection, namespace, name))
@@ -311,13 +330,18 @@ async def read_error_text(source: asyncio.StreamReader, head: bytes, most_bytes:
     body = bytearray()
     with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
         async with asyncio.timeout(ERROR_TEXT_SECONDS):
-            if is_chunked(head):
-                while len(body) < most_bytes and (size := int((await source.readline()).partition(b";")[0], 16)) > 0:
-                    body += await source.readexactly(min(size, most_bytes - len(body)))
-                    await source.readline()
-            else:
-                length = body_length(head)
-                wanted = most_bytes if length is None else min(length, most_bytes)
-                while len(body) < wanted and (data := await source.read(wanted - len(body))):
-                    body += data
+            await read_response_body(source, head, body, most_bytes)
     return body.decode(errors="replace")
+
+
+async def read_response_body(source: asyncio.StreamReader, head: bytes, body: bytearray, most_bytes: int) -> None:
+    """Adds a response body to `body` as it comes, up to a size; ValueError or OSError if it is malformed or breaks off."""
+    if is_chunked(head):
+        while len(body) < most_bytes and (size := int((await source.readline()).partition(b";")[0], 16)) > 0:
+            body += await source.readexactly(min(size, most_bytes - len(body)))
+            await source.readline()
+        return
+    length = body_length(head)
+    wanted = most_bytes if length is None else min(length, most_bytes)
+    while len(body) < wanted and (data := await source.read(wanted - len(body))):
+        body += data

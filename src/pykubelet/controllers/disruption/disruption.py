@@ -45,7 +45,7 @@ _BY_KUBELET = "TerminationByKubelet"
 
 
 class DisruptionController(KeyedController):
-    """Syncs PodDisruptionBudgets by key."""
+    """Syncs PodDisruptionBudgets by key. `pods` finds all pods by label."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class DisruptionController(KeyedController):
         recorder: EventRecorder,
         clock: Clock,
         budgets: ObjectIndex[PodDisruptionBudget],
+        pods: LabelIndex[Pod],
         scales: ScaleFinder,
     ) -> None:
         self._client, self._recorder, self._clock = client, recorder, clock
-        self._budgets, self._scales = budgets, scales
-        self._pods: LabelIndex[Pod] = LabelIndex()
+        self._budgets, self._pods, self._scales = budgets, pods, scales
         self._selectors = SelectorIndex()
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
         informers.add_event_handler(POD_DISRUPTION_BUDGETS, changed=self.budget_put, deleted=self.budget_deleted)
-        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.add_event_handler(PODS, added=self.enqueue_of, updated=self.pod_updated, deleted=self.enqueue_of)
 
     def budget_put(self, budget: PodDisruptionBudget) -> None:
         selector = budget.spec.selector
@@ -77,20 +77,11 @@ class DisruptionController(KeyedController):
     def budget_deleted(self, budget: PodDisruptionBudget) -> None:
         self._selectors.remove(key_of(budget))
 
-    def pod_added(self, pod: Pod) -> None:
-        self._pods.put(pod)
-        self._enqueue(pod)
-
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """Enqueues the budgets of a changed pod, including those it has left."""
-        self._pods.put(new)
         if old.metadata.labels != new.metadata.labels:
-            self._enqueue(old)
-        self._enqueue(new)
-
-    def pod_deleted(self, pod: Pod) -> None:
-        self._pods.remove(pod)
-        self._enqueue(pod)
+            self.enqueue_of(old)
+        self.enqueue_of(new)
 
     async def sync(self, key: str) -> None:
         """Updates the status of one budget; on failure the budget permits no disruption."""
@@ -187,7 +178,7 @@ class DisruptionController(KeyedController):
         text = f"Failed to calculate the number of expected pods: {error}"
         self._recorder.event(reference_to(budget), WARNING, "CalculateExpectedPodCountFailed", text)
 
-    def _enqueue(self, pod: Pod) -> None:
+    def enqueue_of(self, pod: Pod) -> None:
         """Enqueues the budgets that select the pod; more than one is an error and recorded as an event."""
         found = sorted(self._selecting(pod))
         if len(found) > 1:

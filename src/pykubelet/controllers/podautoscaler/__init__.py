@@ -1,0 +1,1 @@
+"""Scales workloads by the usage of their pods: the controller of HorizontalPodAutoscalers."""
