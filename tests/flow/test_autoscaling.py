@@ -11,7 +11,7 @@ import pytest
 from controller_rig import Bench
 from pykubelet.aio.tasks import background_task, running
 from pykubelet.api import scheme
-from pykubelet.api.errors import ServiceUnavailable
+from pykubelet.api.errors import NotFound, ServiceUnavailable
 from pykubelet.api.schema import HORIZONTAL_POD_AUTOSCALERS, NODES, POD_METRICS, PODS, REPLICA_SETS
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time
@@ -38,9 +38,7 @@ class Autoscaling(Bench):
         self.load, self.fetches, self.is_reachable = 0.0, 0, True
         self._used: dict[str, float] = {}
         self._measured_at = self.clock.monotonic()
-        self.scraper = UsageScraper(
-            lambda: [entry.document for entry in api.store.entries("nodes")], lambda _node: self.page()
-        )
+        self.scraper = UsageScraper(lambda: [entry.document for entry in api.store.entries("nodes")], self.page)
         for kind in METRICS_KINDS:
             api.registry.add(kind)
         metrics = MetricsApi(self.scraper, api.store.get, self.clock)
@@ -88,9 +86,10 @@ class Autoscaling(Bench):
                     await self.change(PODS, pod["metadata"]["name"], {"status": status}, subresource="status")
             await asyncio.sleep(1)
 
-    async def page(self) -> bytes:
-        """The node's /metrics/resource."""
+    async def page(self, node: Document) -> bytes:
+        """The node's /metrics/resource; any other node claims all pods, with a memory of a terabyte."""
         self.fetches += 1
+        is_own = node["metadata"]["name"] == "node-1"
         if not self.is_reachable:
             raise ServiceUnavailable("error trying to reach 10.0.0.1:10250: connection refused")
         now, pods = self.clock.monotonic(), [pod["metadata"]["name"] for pod in await self.all(PODS)]
@@ -102,7 +101,7 @@ class Autoscaling(Bench):
             labels = f'{{container="c",namespace="default",pod="{name}"}}'
             lines += [
                 f"container_cpu_usage_seconds_total{labels} {self._used[name]} {milliseconds}",
-                f"container_memory_working_set_bytes{labels} 1.048576e+06 {milliseconds}",
+                f"container_memory_working_set_bytes{labels} {'1.048576e+06' if is_own else '1e+12'} {milliseconds}",
             ]
         return "\n".join(lines).encode()
 
@@ -291,6 +290,21 @@ async def test_bounds_and_missing_targets(bench: Autoscaling) -> None:
         await asyncio.sleep(20)
         assert (await bench.condition("ScalingActive"))[:2] == ("False", "ScalingDisabled")
         assert await bench.replicas() == 0
+
+
+async def test_node_reports_the_usage_of_its_own_pods_only(bench: Autoscaling) -> None:
+    await bench.workload(replicas=2)
+    async with bench.at_work():
+        await bench.make(NODES, "node-2")
+        await asyncio.sleep(20)
+        kind = scheme.as_documents(POD_METRICS)
+        found = (await bench.api.list(kind, namespace="default")).items
+        assert [pod["containers"][0]["usage"]["memory"] for pod in found] == ["1Mi"] * 2
+        name = found[0]["metadata"]["name"]
+        one = await bench.api.get(kind, name, namespace="default")
+        assert (one["containers"][0]["usage"]["memory"], one["metadata"]["labels"]["app"]) == ("1Mi", "web")
+        with pytest.raises(NotFound, match=r'^podmetrics\.metrics\.k8s\.io "default/gone" not found$'):
+            await bench.api.get(kind, "gone", namespace="default")
 
 
 async def test_usage_is_read_only_while_somebody_asks(bench: Autoscaling) -> None:

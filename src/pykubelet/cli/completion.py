@@ -45,6 +45,10 @@ def pods(context: click.Context, _parameter: click.Parameter, incomplete: str) -
     return _complete(context, lambda session: _names(session, "pods", ""), incomplete)
 
 
+def nodes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
+    return _complete(context, lambda session: _names(session, "nodes", ""), incomplete)
+
+
 def namespaces(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
     return _complete(context, lambda session: _names(session, "namespaces", ""), incomplete)
 

@@ -16,10 +16,12 @@ INTERVAL_SECONDS = 15.0
 _MIN_FRESH_SECONDS = 10.0
 _LINE = re.compile(
     r"^(node|container)_(cpu_usage_seconds_total|memory_working_set_bytes|start_time_seconds)"
-    r"(?:\{([^}]*)\})? ([0-9.eE+-]+)(?: (-?[0-9]+))?$",
+    r"(?:\{([^}]*)\})? ([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(?: ([0-9]{1,14}))?$",
     re.MULTILINE,
 )
 _LABEL = re.compile(r'([a-z]+)="([^"]*)"')
+# No node has used more seconds or bytes than that; a larger number is a mistake, and is not computed with.
+_MOST = 1e18
 _Key = tuple[str, str, str]
 """Namespace, pod and container; all empty for the node itself."""
 _NODE: _Key = ("", "", "")
@@ -91,8 +93,10 @@ def points_of(page: bytes) -> dict[_Key, MetricsPoint]:
     for scope, name, labels, value, milliseconds in _LINE.findall(page.decode(errors="replace")):
         found = dict(_LABEL.findall(labels))
         key = _NODE if scope == "node" else tuple(found.get(label, "") for label in ("namespace", "pod", "container"))
+        if (number := float(value)) > _MOST:
+            continue
         values = numbers.setdefault(key, {})
-        values[name] = float(value)
+        values[name] = number
         if name == "cpu_usage_seconds_total" and milliseconds:
             values["at"] = int(milliseconds) / 1000
     return {

@@ -78,3 +78,25 @@ def test_usage_of_a_steady_container_is_its_rate(steps: list[tuple[float, float]
         if before is not None:
             assert window.nano_cores is not None
             assert abs(window.nano_cores - rate * 1e9) < 1e9 * 1e-6 * (1 + cpu / seconds)
+
+
+NUMBERS = st.sampled_from(["0", "1", "1.5", "1e3", "1e+999", "1e300", "-1", "NaN", "+Inf", "1.2.3", "9" * 400, "", "x"])
+TIMES = st.sampled_from(["", " 0", " 1700000000250", " -5", f" {'9' * 30}", " 99999999999999", " x"])
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), NUMBERS, TIMES), max_size=6), NUMBERS, TIMES)
+def test_any_page_of_a_node_is_read(rows: list[tuple[str, str, str]], number: str, time: str) -> None:
+    """What is no number, or no possible one, is left out; the rest has a usage or none."""
+    lines = [f"node_cpu_usage_seconds_total {number}{time}", f"node_memory_working_set_bytes {number}{time}"]
+    for name, value, at in rows:
+        labels = f'{{container="{name}",namespace="n",pod="p"}}'
+        names = ("cpu_usage_seconds_total", "memory_working_set_bytes", "start_time_seconds")
+        lines += [f"container_{what}{labels} {value}{at}" for what in names]
+    usage = read_usage("\n".join(lines).encode(), read_usage(PAGE, NodeUsage()))
+    for window in [*usage.pods.get(("n", "p"), {}).values(), *([usage.node] if usage.node else [])]:
+        assert window.nano_cores is None or window.nano_cores >= 0
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read(page: bytes) -> None:
+    assert read_usage(page, NodeUsage()).pods == {}
