@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from pykubelet.apiserver.admission.unhandled import UNHANDLED
 from pykubelet.app import settings
 from pykubelet.cli.main import main as pykubelet
 from reference_texts import FILES, VARIABLES
@@ -35,6 +36,18 @@ def commands_page() -> str:
     lines += ["`pykubelet COMMAND --help` prints the same text. `pykubelet --version` prints the version.", ""]
     for path, command in _commands("pykubelet", pykubelet):
         lines += _command(path, command)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def unhandled_page() -> str:
+    """The page of what `up` stores although nothing acts on it."""
+    lines = ["# Stored, but without effect in `pykubelet up`", "", _NOTE]
+    lines += [
+        "A request that uses one of these is answered with a warning, which kubectl prints and `up` logs for its manifests.",
+        "",
+    ]
+    rows = [(feature.subject, feature.consequence) for feature in UNHANDLED]
+    lines += _table(("kind or field", "consequence"), rows)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -177,6 +190,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Write the pages; with --check only list those that are stale."""
     pages = {TARGET / "commands.md": commands_page(), TARGET / "settings.md": settings_page()}
+    pages[TARGET / "without-effect.md"] = unhandled_page()
     stale = {path: text for path, text in pages.items() if not path.exists() or path.read_text() != text}
     for path, text in stale.items():
         if "--check" in arguments:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pykubelet.aio.log import get_logger
 from pykubelet.api import serializer
 from pykubelet.api.errors import BadRequest, InternalError, NotFound, from_status
 from pykubelet.api.generated.meta import DeleteOptions
@@ -33,6 +34,8 @@ from pykubelet.apiserver.server import Server
 from pykubelet.client.discovery import APPLIED_VERBS, Discovery
 from pykubelet.client.interface import EVERYTHING, Listing, PatchType, Selection, WatchEvent
 from pykubelet.client.request import read_list, read_object
+
+log = get_logger(__name__)
 
 T = TypeVar("T")
 ADMIN = UserInfo("system:admin", (MASTERS, ALL_AUTHENTICATED))
@@ -154,6 +157,14 @@ class LoopbackClient:
     async def _ask(self, verb: Verb, resource: Resource, namespace: str, name: str = "", **rest: Any) -> bytes:
         answer = await self._server.handle(self._request(verb, resource, namespace, name, **rest))
         assert isinstance(answer, ApiResponse)
+        if verb == "patch" and rest.get("content_type") == PatchType.APPLY.value:
+            # What is applied comes from a user, who has no other way to see the warnings.
+            for warning in answer.warnings:
+                log.warning(
+                    "the API server warns",
+                    object="/".join(filter(None, (resource.kind, namespace, name))),
+                    text=warning,
+                )
         return answer.text
 
     def _request(self, verb: Verb, resource: Resource, namespace: str, name: str = "", **rest: Any) -> ApiRequest:

@@ -27,6 +27,7 @@ from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeCl
 from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
 from pykubelet.apiserver.admission.serviceaccount import ServiceAccountAdmission
 from pykubelet.apiserver.admission.services import ServiceAllocation
+from pykubelet.apiserver.admission.unhandled import UnhandledWarnings
 from pykubelet.apiserver.apiextensions.controller import CustomResources
 from pykubelet.apiserver.authentication.authenticator import Authenticator
 from pykubelet.apiserver.authentication.serviceaccount import JWKS_PATH, ServiceAccountTokens
@@ -323,9 +324,9 @@ def _admission(
         RuntimeClassAdmission(store.newest),
         ServiceAllocation(partial(store.entries, SERVICES.group_resource)),
     )
-    if not settings.service_account_admission:
-        return rules
-    return (*rules, ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node))
+    if settings.service_account_admission:
+        rules = (*rules, ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node))
+    return (*rules, UnhandledWarnings()) if settings.with_node else rules
 
 
 def _storage_figures(settings: ApiServerSettings, store: DurableStore, registry: ServedKinds) -> StorageFigures:

@@ -123,6 +123,20 @@ def test_pod_with_a_missing_account_is_refused(up: UpProcess, tmp_path: Path) ->
     assert said == f'Error from server (Forbidden): pods "x" is forbidden: {why}\n'
 
 
+def test_what_nothing_acts_on_is_stored_with_a_warning(up: UpProcess, tmp_path: Path) -> None:
+    """The warning of kubectl names the kind or field; dry runs and updates have it too, other writes none."""
+    kubectl = Kubectl(up.kubeconfig, "default", tmp_path / "cache")
+    create = ("create", "service", "loadbalancer", "shop", "--tcp=80")
+    warning = "Warning: Service spec.type LoadBalancer: nothing here assigns it an external address\n"
+    assert kubectl.run(*create, "--dry-run=server").stderr == warning
+    assert kubectl.run(*create).stderr == warning
+    assert kubectl.run("label", "service", "shop", "a=b").stderr == warning
+    patch = json.dumps({"spec": {"type": "ClusterIP"}})
+    assert kubectl.run("patch", "service", "shop", "-p", patch).stderr == ""
+    assert kubectl.run("create", "quota", "q").stderr.startswith("Warning: ResourceQuota: ")
+    kubectl("delete", "service/shop", "quota/q")
+
+
 def test_listener_for_pods_is_the_same_server(up: UpProcess, tmp_path: Path) -> None:
     """Its certificate is of the cluster's authority and names the service; strangers on this machine get nothing."""
     address, port = endpoint(Kubectl(up.kubeconfig, "default", tmp_path / "cache"))

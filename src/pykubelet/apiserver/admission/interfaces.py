@@ -6,12 +6,17 @@ Upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go,
 staging/src/k8s.io/apiserver/pkg/admission/attributes.go
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.request import UserInfo
 from pykubelet.kinds.kind import Kind
+
+
+def _ignore(_warning: str) -> None:
+    """Drops the warnings of a write whose response has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,8 @@ class AdmissionAttributes:
     name: str
     subresource: str = ""
     dry_run: bool = False
+    warn: Callable[[str], None] = _ignore
+    """Adds a warning to the response."""
 
 
 class AdmissionPlugin(Protocol):

@@ -113,6 +113,7 @@ class WriteRequest:
             name=name,
             subresource=request.subresource,
             dry_run=self.options.dry_run,
+            warn=self.warn,
         )
         return run_admission(self.scope.admission, attributes, new, old)
 

@@ -1,0 +1,90 @@
+"""What `up` stores without acting on it is answered with a warning that names it."""
+
+from typing import Any
+
+import pytest
+
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.admission.unhandled import UNHANDLED, UnhandledWarnings
+from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
+from pykubelet.apiserver.request import UserInfo
+
+REGISTRY = ServedKinds(BUILT_IN_KINDS)
+CLAIMS = {"resourceClaims": [{"name": "gpu"}]}
+TOKEN = "kubernetes.io/service-account-token"
+LABELS = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+
+USES: list[tuple[str, dict[str, Any], str]] = [
+    ("ingresses.networking.k8s.io", {}, "Ingress"),
+    ("networkpolicies.networking.k8s.io", {}, "NetworkPolicy"),
+    ("resourcequotas", {}, "ResourceQuota"),
+    ("limitranges", {}, "LimitRange"),
+    ("replicationcontrollers", {}, "ReplicationController"),
+    ("services", {"spec": {"type": "LoadBalancer"}}, "Service spec.type LoadBalancer"),
+    ("endpoints", {}, "Endpoints"),
+    (
+        "priorityclasses.scheduling.k8s.io",
+        {"preemptionPolicy": "PreemptLowerPriority"},
+        "PriorityClass preemptionPolicy PreemptLowerPriority",
+    ),
+    ("secrets", {"type": TOKEN}, "Secret type kubernetes.io/service-account-token"),
+    ("pods", {"spec": CLAIMS}, "Pod spec.resourceClaims"),
+    ("deployments.apps", {"spec": {"template": {"spec": CLAIMS}}}, "Pod spec.resourceClaims"),
+    ("jobs.batch", {"spec": {"template": {"spec": CLAIMS}}}, "Pod spec.resourceClaims"),
+    ("cronjobs.batch", {"spec": {"jobTemplate": {"spec": {"template": {"spec": CLAIMS}}}}}, "Pod spec.resourceClaims"),
+    ("pods/resize", {"spec": {}}, "Pod resources, through pods/resize"),
+]
+NO_USES: list[tuple[str, dict[str, Any]]] = [
+    ("services", {"spec": {"type": "ClusterIP"}}),
+    ("endpoints", {"metadata": {"name": "x", "labels": LABELS}}),
+    ("endpoints", {"metadata": {"name": "x", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}),
+    ("priorityclasses.scheduling.k8s.io", {"preemptionPolicy": "Never"}),
+    ("secrets", {"type": TOKEN, "data": {"token": "eA=="}}),
+    ("secrets", {"type": "Opaque"}),
+    ("pods", {"spec": {}}),
+    ("pods/status", {"spec": CLAIMS}),
+    ("deployments.apps", {"spec": {"template": {"spec": {}}}}),
+    ("ingresses.networking.k8s.io/status", {}),
+]
+
+
+def warnings_of(place: str, document: dict[str, Any]) -> list[str]:
+    """The warnings for a write of an object, given its resource and subresource."""
+    collection, _, subresource = place.partition("/")
+    served = REGISTRY.of_collection(collection)
+    assert served is not None
+    new = {"metadata": {"name": "x"}, **document}
+    found: list[str] = []
+    attributes = AdmissionAttributes(
+        user=UserInfo("u"),
+        verb="update" if subresource else "create",
+        served=served,
+        namespace="default",
+        name="x",
+        subresource=subresource,
+        warn=found.append,
+    )
+    plugin = UnhandledWarnings()
+    assert collection in plugin.resources
+    assert plugin.admit(attributes, new, None) == new
+    return found
+
+
+@pytest.mark.parametrize(("place", "document", "subject"), USES)
+def test_warning_names_what_nothing_acts_on(place: str, document: dict[str, Any], subject: str) -> None:
+    """It says what the user will miss."""
+    (warning,) = warnings_of(place, document)
+    assert warning.startswith(f"{subject}: ")
+
+
+@pytest.mark.parametrize(("place", "document"), NO_USES)
+def test_objects_that_something_acts_on_have_no_warning(place: str, document: dict[str, Any]) -> None:
+    """Nor have writes of another subresource."""
+    assert warnings_of(place, document) == []
+
+
+def test_every_row_of_the_table_is_tried_here() -> None:
+    """And every resource of the table is one that the server serves."""
+    assert {feature.subject for feature in UNHANDLED} == {subject for _, _, subject in USES}
+    for feature in UNHANDLED:
+        assert all(REGISTRY.of_collection(resource) is not None for resource in feature.resources)
