@@ -1,12 +1,13 @@
 """A real HTTP server on loopback in front of an API in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from process_lab import unmount_below
 from pykubelet.aio.clock import SystemClock
 from pykubelet.api import schema, serializer
 from pykubelet.api.errors import ApiError
@@ -21,6 +22,13 @@ RESOURCES = {
     for resource in vars(schema).values()
     if isinstance(resource, Resource) and not resource.subresource
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unmounted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """At the end, nothing is mounted below the temporary folders, which could not be removed otherwise."""
+    yield
+    unmount_below(tmp_path_factory.getbasetemp())
 
 
 class ServedApi:

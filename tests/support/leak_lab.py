@@ -6,7 +6,6 @@ The node is whole and real, in this process: its runtime is containerd or proces
 import asyncio
 import os
 import random  # noqa: TID251  the seed is reported, so a run can be repeated
-import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 from cgroup_files import CGROUPS
 from containerd_lab import ContainerdLab
 from oci_images import BUSYBOX
-from process_lab import all_processes
+from process_lab import all_processes, unmount_below
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.api import schema
@@ -162,12 +161,6 @@ class LeakLab:
         cgroups = (f"cgroup {found}" for found in self._cgroups() - self._before)
         return [*folders, *cgroups, *self._mounts(), *self._processes(), *self._addresses()]
 
-    def unmount(self) -> None:
-        """Unmount what pods have left mounted."""
-        for found in [*self._mounts()]:
-            if (place := found.removeprefix("mount ")).startswith(f"{self.root}/"):
-                subprocess.run(["umount", "--lazy", place], check=True)
-
     def _mounts(self) -> Iterator[str]:
         places = [self.root] if self._containerd is None else [self.root, self._containerd.folder]
         for line in Path("/proc/self/mounts").read_text().splitlines():
@@ -234,4 +227,4 @@ async def open_leak_lab(folder: Path, containerd: ContainerdLab | None = None) -
                 yield made
         finally:
             # After a failed test; the folder could not be removed.
-            made.unmount()
+            unmount_below(root)

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import subprocess
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -46,6 +47,15 @@ def end_containers(root: Path) -> None:
             await stop_everything(runtime)
 
     asyncio.run(end())
+    unmount_below(root.parent)
+
+
+def unmount_below(folder: Path) -> None:
+    """Unmount what is mounted below a folder, such as the tokens of pods that were not deleted."""
+    places = [Path(line.split()[1]) for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for place in places:
+        if place.is_relative_to(folder):
+            subprocess.run(["umount", "--lazy", place], check=True)
 
 
 class Lab:
