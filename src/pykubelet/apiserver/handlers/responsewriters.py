@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pykubelet.api.errors import ApiError, NotAcceptable
-from pykubelet.api.serializer import Document, decode_by_item, decode_document, encode, indented
-from pykubelet.api.yaml.write import to_yaml
+from pykubelet.api.serializer import Document, decode_by_item, decode_document, encode, indented, split_list
+from pykubelet.api.yaml.write import list_to_yaml, to_yaml
 from pykubelet.apiserver.request import ApiResponse, SerializedEvent
 from pykubelet.httpserver.response import HttpResponse
 from pykubelet.kinds.kind import MAX_LONG_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS, Kind
@@ -77,8 +77,11 @@ def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pre
 
 def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
     form = view.form
-    if form.kind or form.yaml:
-        is_large = isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
+    is_large = isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
+    if is_large and form.yaml and not form.kind:
+        document, items = split_list(answer.text)
+        reply = HttpResponse(answer.code, list_to_yaml(document, items), YAML)
+    elif form.kind or form.yaml:
         document = decode_by_item(answer.text) if is_large else answer.document
         if form.kind:
             document = _shown(document, view, now(), headers=True)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pykubelet.api.errors import NotAcceptable
 from pykubelet.api.serializer import decode_by_item, encode
+from pykubelet.api.yaml.write import to_yaml
 from pykubelet.apiserver.handlers.responsewriters import (
     PARTIAL,
     PARTIAL_LIST,
@@ -132,3 +133,21 @@ def test_large_list_is_decoded_by_item_with_the_same_result(items: Any) -> None:
         "kind": "Pod",
         "metadata": {"name": "a"},
     }
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"items": []},
+        {"items": None},
+        {"items": [{"metadata": {"name": f"n{number}"}} for number in range(3)]},
+        {"items": [{"data": {"x": "a\nb\n"}}, {}], "after": [{"b": 1}]},
+        {"data": {"items": ["x"]}},
+        {},
+    ],
+)
+def test_large_answer_as_yaml_is_written_by_item_with_the_same_result(fields: Any) -> None:
+    """The lines of all items together would take many times the memory of the list."""
+    document = {"kind": "PodList", "apiVersion": "v1", **fields, "text": "x" * 300_000}
+    reply = encode_response(ApiResponse(body=encode(document)), view(ResponseFormat(yaml=True)), now)
+    assert reply.body.decode() == to_yaml(document)
