@@ -196,4 +196,6 @@ def test_events_are_selected_by_the_names_of_their_group() -> None:
     old = {**_EVENT, "metadata": {"name": "e"}, "reportingComponent": "c"}
     assert EVENTS.fields(old)["source"] == "c"
     assert EVENTS.fields(old)["involvedObject.namespace"] == "default"
-    assert NEW_EVENTS.fields({**_NEW_EVENT, "metadata": {}})["regarding.namespace"] == "default"
+    found = NEW_EVENTS.fields({**_NEW_EVENT, "metadata": {}})
+    assert (found["regarding.namespace"], found["reason"], found["type"]) == ("default", "r", "Normal")
+    assert found["reportingController"] == "example.com/c"

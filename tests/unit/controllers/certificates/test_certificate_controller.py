@@ -149,6 +149,18 @@ def test_life_is_between_ten_minutes_and_a_year(seconds: int | None) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("requested", "lasting"), [(600, {"minutes": 10}), (28_799, {"seconds": 28_799}), (28_800, {"minutes": 475})]
+)
+def test_certificate_is_backdated_and_a_long_one_ends_earlier_by_as_much(
+    requested: int, lasting: dict[str, float]
+) -> None:
+    """Clocks may differ by five minutes; below eight hours the certificate lasts as long as requested."""
+    certificate = x509.load_pem_x509_certificate(certificate_pem(CLIENT, seconds=requested))
+    assert certificate.not_valid_before_utc == at(minutes=-5)
+    assert certificate.not_valid_after_utc == at(**lasting)
+
+
 def test_certificate_ends_with_its_authority_at_the_latest() -> None:
     """An expired authority signs nothing."""
     late = NOW + 10 * YEAR - timedelta(days=1)

@@ -243,6 +243,8 @@ def test_trigger_time_is_that_of_the_first_change_since_the_last_sync() -> None:
     assert times.of(service(), [first]) == "2026-01-01T00:00:00Z"
     assert times.of(service(), [first]) is None
     assert times.of(service(), [first, later]) == "2026-01-01T00:00:01Z"
+    metadata = replace(service().metadata, creation_timestamp="2026-01-01T00:00:05Z")
+    assert times.of(replace(service(), metadata=metadata), [first, later]) == "2026-01-01T00:00:05Z"
     times.forget("ns/web")
     assert times.of(service(), [first]) == "2026-01-01T00:00:00Z"
 

@@ -210,6 +210,10 @@ def test_status_of_a_service_holds_addresses_of_load_balancers_only() -> None:
     status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
     new, messages = update_status(SERVICES, stored, status)
     assert (new["status"]["loadBalancer"]["ingress"], messages) == ([{"ip": "1.2.3.4", "ipMode": "VIP"}], [])
+    odd = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4", "ipMode": "Relay"}]}}}
+    assert update_status(SERVICES, stored, odd)[1] == [
+        'status.loadBalancer.ingress[0].ipMode: Unsupported value: "Relay": supported values: "Proxy", "VIP"'
+    ]
     plain = SERVICES.prepare_create(_allocated({"ports": [_PORT]}))
     assert update_status(SERVICES, plain, status)[1] == [
         "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
