@@ -17,6 +17,7 @@ Upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go, staging/src/
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -279,5 +280,7 @@ class SpecCache(Generic[T]):
 def _put(entries: dict[K, V], key: K, value: V) -> None:
     """Adds an entry, and removes the oldest one of a full cache."""
     if len(entries) >= MAX_RESULTS:
-        del entries[next(iter(entries))]
+        # A thread with a large object may add one at the same moment; then there is one more for a while.
+        with suppress(KeyError, RuntimeError):
+            del entries[next(iter(entries))]
     entries[key] = value

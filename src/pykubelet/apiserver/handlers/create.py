@@ -73,9 +73,10 @@ def generated_name(prefix: str, suffix: str) -> str:
 
 async def _create_named(write: WriteRequest, document: Document, name: str) -> bytes:
     served, store = write.served, write.scope.store
+    owned = await write.record_first_owners(document)
 
     def decide(existing: StoreEntry | None) -> Document:
-        new = new_object(write, write.record_owners(document, None), name)
+        new = new_object(write, owned, name)
         if existing is not None:
             terminating = "deletionTimestamp" in existing.document["metadata"]
             raise already_exists(served.resource, name, terminating=terminating)

@@ -11,6 +11,7 @@ staging/src/k8s.io/apiserver/pkg/admission/chain.go
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from pykubelet.aio.clock import Clock
@@ -27,7 +28,7 @@ from pykubelet.apiserver.fieldmanager.managedfields import manager_name
 from pykubelet.apiserver.fieldmanager.typeconverter import TypeConverter
 from pykubelet.apiserver.handlers.options import WriteOptions
 from pykubelet.apiserver.request import ApiRequest, AuthorizationAttributes, AuthorizationDecision
-from pykubelet.apiserver.serializer.decoder import ExpectedKind
+from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread
 from pykubelet.apiserver.storage.interfaces import Store
 from pykubelet.kinds.kind import Kind
 from pykubelet.kinds.metadata import generic_metadata_errors, metadata_update_errors
@@ -136,7 +137,15 @@ class WriteRequest:
 
     def record_owners(self, new: Document, live: Document | None, kind: ExpectedKind | None = None) -> Document:
         """Updates `managedFields` of the new object; `kind` is its kind if it is not the request's."""
-        return fieldmanager.record(
+        return self._recording(new, live, kind)()
+
+    async def record_first_owners(self, new: Document) -> Document:
+        """Sets `managedFields` of an object to create. Those of long lists take long, so a thread computes them."""
+        return await decode_in_thread(self.request, self._recording(new, None, None))
+
+    def _recording(self, new: Document, live: Document | None, kind: ExpectedKind | None) -> Callable[[], Document]:
+        return partial(
+            fieldmanager.record,
             new,
             live,
             definition=self.scope.schemas.of(self.served) if kind is None else kind.definition,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pykubelet.api.errors import BadRequest
+from pykubelet.apiserver.fieldmanager import fieldmanager
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import ApiRequest
 from pykubelet.apiserver.serializer.decoder import LARGE_BYTES, decode_in_thread
@@ -67,3 +68,19 @@ async def test_every_write_does_the_same_with_bodies_of_any_size(asker: Asker, s
     assert (await asker.refused("POST", f"{MAPS}?fieldValidation=Strict", config_map(size, other=1)))[0] == 400
     await asker.ask("DELETE", f"{MAPS}/big", {"kind": "DeleteOptions", "apiVersion": "v1", "other": "x" * size})
     assert (await asker.refused("GET", f"{MAPS}/big"))[0] == 404
+
+
+@pytest.mark.parametrize("size", [10, 2 * LARGE_BYTES], ids=["small", "large"])
+async def test_field_owners_of_a_large_new_object_are_computed_in_a_thread(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Those of a list of 50,000 ports take a second, during which others are served."""
+    threads, record = list[int](), fieldmanager.record
+
+    def recorded(*args: Any, **options: Any) -> Any:
+        threads.append(threading.get_ident())
+        return record(*args, **options)
+
+    monkeypatch.setattr(fieldmanager, "record", recorded)
+    await asker.ask("POST", MAPS, config_map(size))
+    assert (threads == [threading.get_ident()]) == (size < LARGE_BYTES)
