@@ -151,6 +151,13 @@ def test_claim_is_fixed_but_for_its_volume_and_its_size_once_bound() -> None:
             ],
             id="no values",
         ),
+        pytest.param(
+            {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Is"}]}},
+            [
+                'spec.scopeSelector.matchExpressions.operator: Invalid value: "Is": not a valid selector operator',
+            ],
+            id="unknown operator",
+        ),
     ],
 )
 def test_quota_limits_what_can_be_limited(spec: dict[str, Any], messages: list[str]) -> None:
