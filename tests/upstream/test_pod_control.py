@@ -569,3 +569,11 @@ def test_template_hash_differs_with_the_collision_count(one: int | None, two: in
     assert template_hash(TEMPLATE, one) != template_hash(TEMPLATE, two)
     assert template_hash(TEMPLATE, one) == template_hash(TEMPLATE, one)
     assert template_hash(TEMPLATE).isalnum()
+
+
+def test_template_hash_is_the_same_in_every_version() -> None:
+    """A hash that an upgrade changes would replace every pod of every workload."""
+    template = PodTemplateSpec(
+        metadata=ObjectMeta(labels={"app": "x"}), spec=PodSpec(containers=(Container(name="c", image="i"),))
+    )
+    assert (template_hash(template), template_hash(template, 1)) == ("5b4dfbf6b", "c97484b7")
