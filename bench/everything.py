@@ -18,8 +18,9 @@ from recorded import read_results
 
 HERE = Path(__file__).parent
 # Benches that are most easily disturbed by others come first.
-BENCHES = ("api", "node", "cri", "controllers", "parts")
+BENCHES = ("api", "node", "cri", "controllers", "parts", "cluster_dns")
 QUICK = {
+    "cluster_dns": ("--count", "500"),
     "api": ("--pods", "20", "--watchers", "2"),
     "node": ("--rounds", "1", "--idle-seconds", "1", "--sim-pods", "10"),
     "cri": ("--pods", "2", "--rounds", "1", "--bursts", "1", "--idle-seconds", "1"),

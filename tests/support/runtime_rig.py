@@ -68,9 +68,13 @@ class PlainSettings:
 
     def __init__(self) -> None:
         self.failure: RuntimeFailure | None = None
+        self.warnings: list[str] = []
 
     def hostname(self, pod: Pod) -> str:
         return pod.metadata.name
+
+    async def dns_warnings(self, _: Pod) -> list[str]:
+        return self.warnings
 
     async def container(
         self, pod: Pod, container: AnyContainer, ips: Sequence[str], *, attempt: int

@@ -19,6 +19,7 @@ from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMap
 from pykubelet.kubelet.token.token_manager import TokenManager
 from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
+from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.testing.memory_api import MemoryApi
 
 
@@ -71,7 +72,7 @@ class World:
             services=cast("ServiceList", self.facts),
             node=cast("OwnNode", self.facts),
             mounter=self.mounter,
-            cluster_domain="cluster.local",
+            cluster_dns=ClusterDns(domain="cluster.local"),
         )
 
     def another_manager(self, clock: Clock | None = None) -> VolumeManager:

@@ -22,6 +22,7 @@ from pykubelet.kubelet.pod_startup_latency_tracker import PodStartupLatencyTrack
 from pykubelet.kubelet.token.token_manager import TokenManager
 from pykubelet.kubelet.types import ProbeType
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
+from pykubelet.runtimes.dns import ClusterDns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +158,7 @@ def node_storage(deps: NodeDependencies, api: NodeObjects, inbox: SyncLoopInbox)
         services=api.services,
         node=api.own_node,
         mounter=deps.mounter,
-        cluster_domain=deps.settings.cluster_domain,
+        cluster_dns=ClusterDns(servers=deps.settings.cluster_dns, domain=deps.settings.cluster_domain),
     )
     messages = TerminationMessages(root, deps.logs.container_path)
     runners = {"volumes": with_ready_event(volumes.run), "awaited objects": with_ready_event(awaited.run)}

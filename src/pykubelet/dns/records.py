@@ -5,12 +5,12 @@ dashes. A pod has a record under `pod` only while it exists (CoreDNS: `pods veri
 resolves to an address of a client's choice.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 
 from pykubelet.api.generated.core import Pod, Service
-from pykubelet.api.generated.discovery import Endpoint, EndpointSlice
+from pykubelet.api.generated.discovery import Endpoint, EndpointPort
 from pykubelet.api.names import parse_address
 from pykubelet.api.pods import is_terminal
 from pykubelet.dns.message import RecordType, encode_name, label, reverse_name, srv
@@ -60,26 +60,31 @@ def service_records(service: Service, zone: bytes) -> frozenset[Record]:
     return frozenset(found)
 
 
-def slice_records(service: Service, endpoints: EndpointSlice, zone: bytes) -> frozenset[Record]:
-    """The records of a slice of a service's endpoints; with a cluster IP only those of endpoints with a hostname."""
-    if service.spec.type == _EXTERNAL_NAME:
-        return frozenset()
-    name, headless = _service_name(service, zone), is_headless(service)
+def endpoint_records(
+    service: Service, endpoint: Endpoint, ports: Iterable[EndpointPort], zone: bytes
+) -> frozenset[Record]:
+    """The records of one endpoint of a service; with a cluster IP only if it has a hostname."""
     # Spelled out, because slices that no controller of ours made may not consider it.
     all_ready = service.spec.publish_not_ready_addresses
-    found: set[Record] = set()
-    for endpoint in endpoints.endpoints:
-        if not (all_ready or endpoint.conditions.ready is not False):
+    is_listed = all_ready or endpoint.conditions.ready is not False
+    headless = is_headless(service)
+    if service.spec.type == _EXTERNAL_NAME or not is_listed or not (headless or endpoint.hostname):
+        return frozenset()
+    name, found = _service_name(service, zone), set[Record]()
+    for address in map(parse_address, endpoint.addresses):
+        # A slice of addressType FQDN has names.
+        if address is None:
             continue
-        for address in _addresses(endpoint):
-            if not (headless or endpoint.hostname):
-                continue
-            own = label(endpoint.hostname or _dashed(address)) + name
-            found.add(_address_record(own, address))
-            found.add(Record(reverse_name(address), RecordType.PTR, own))
-            if headless:
-                found.add(_address_record(name, address))
-                found.update(_endpoint_ports(endpoints, name, own))
+        own = label(endpoint.hostname or _dashed(address)) + name
+        found.add(_address_record(own, address))
+        found.add(Record(reverse_name(address), RecordType.PTR, own))
+        if headless:
+            found.add(_address_record(name, address))
+            found.update(
+                Record(_port_name(port.name, port.protocol or "TCP", name), RecordType.SRV, srv(port.port, own))
+                for port in ports
+                if port.name and port.port
+            )
     return frozenset(found)
 
 
@@ -102,20 +107,8 @@ def _service_name(service: Service, zone: bytes) -> bytes:
     return label(service.metadata.name) + label(service.metadata.namespace) + label("svc") + zone
 
 
-def _endpoint_ports(endpoints: EndpointSlice, name: bytes, target: bytes) -> Iterator[Record]:
-    for port in endpoints.ports:
-        if port.name and port.port:
-            at = _port_name(port.name, port.protocol or "TCP", name)
-            yield Record(at, RecordType.SRV, srv(port.port, target))
-
-
 def _port_name(port: str, protocol: str, service: bytes) -> bytes:
     return label(f"_{port}") + label(f"_{protocol}") + service
-
-
-def _addresses(endpoint: Endpoint) -> Iterable[IPv4Address | IPv6Address]:
-    """The addresses of an endpoint, none if they are names."""
-    return [one for one in map(parse_address, endpoint.addresses) if one is not None]
 
 
 def _address_record(name: bytes, address: IPv4Address | IPv6Address) -> Record:

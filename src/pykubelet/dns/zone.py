@@ -5,12 +5,12 @@ difference is written. Several objects may give the same record, which stays unt
 put together when they are first asked for, and kept until a record of theirs changes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import Pod, Service
-from pykubelet.api.generated.discovery import EndpointSlice
+from pykubelet.api.generated.discovery import Endpoint, EndpointPort, EndpointSlice
 from pykubelet.api.pods import pod_label
 from pykubelet.api.scheme import ENDPOINT_SLICES, PODS, SERVICES
 from pykubelet.client.indexer import key_of
@@ -19,9 +19,9 @@ from pykubelet.dns.message import TO_QUESTION, Rcode, RecordType, Sections, enco
 from pykubelet.dns.records import (
     SERVICE_NAME,
     Record,
+    endpoint_records,
     pod_records,
     service_records,
-    slice_records,
     zone_records,
 )
 
@@ -39,6 +39,7 @@ _MAX_SERIAL = 2**32 - 1
 _ADDRESSES = (RecordType.A, RecordType.AAAA)
 _NOTHING = frozenset[Record]()
 _Key = tuple[bytes, int]
+_EndpointKey = tuple[tuple[str, ...], str | None, bool | None]
 
 
 class Answer(NamedTuple):
@@ -106,15 +107,15 @@ class ClusterZone:
             self.remove_slice(endpoints)
         self._service_of[key_of(endpoints)] = service
         slices = self._slices.setdefault(service, {})
-        old = self._of_slice(service, slices.get(meta.name))
+        old = slices.get(meta.name)
         slices[meta.name] = endpoints
-        self._replace(old, self._of_slice(service, endpoints))
+        self._replace_slice(self._services.get(service), old, endpoints)
 
     def remove_slice(self, endpoints: EndpointSlice) -> None:
         service = self._service_of.pop(key_of(endpoints), None)
         if service is not None:
             slices = self._slices[service]
-            self._replace(self._of_slice(service, slices.pop(endpoints.metadata.name)), _NOTHING)
+            self._replace_slice(self._services.get(service), slices.pop(endpoints.metadata.name), None)
             if not slices:
                 del self._slices[service]
 
@@ -190,19 +191,27 @@ class ClusterZone:
     def _set_service(self, key: str, new: Service | None) -> None:
         old = self._services.get(key)
         slices = self._slices.get(key, {}).values() if _of_endpoints(old) != _of_endpoints(new) else ()
-        earlier = [self._of_slice(key, endpoints) for endpoints in slices]
+        for endpoints in slices:
+            self._replace_slice(old, endpoints, None)
         if new is None:
             self._services.pop(key, None)
         else:
             self._services[key] = new
-        own = [service_records(one, self.name) if one is not None else _NOTHING for one in (old, new)]
-        self._replace(own[0], own[1])
-        for endpoints, before in zip(slices, earlier, strict=True):
-            self._replace(before, self._of_slice(key, endpoints))
+        before, after = (service_records(one, self.name) if one is not None else _NOTHING for one in (old, new))
+        self._replace(before, after)
+        for endpoints in slices:
+            self._replace_slice(new, None, endpoints)
 
-    def _of_slice(self, service_key: str, endpoints: EndpointSlice | None) -> frozenset[Record]:
-        service = self._services.get(service_key)
-        return _NOTHING if service is None or endpoints is None else slice_records(service, endpoints, self.name)
+    def _replace_slice(self, service: Service | None, old: EndpointSlice | None, new: EndpointSlice | None) -> None:
+        """Writes the records of the endpoints that two versions of a slice do not have in common."""
+        if service is None:
+            return
+        before, after = _endpoints_of(old), _endpoints_of(new)
+        for endpoints, others, change in ((before, after, -1), (after, before, 1)):
+            for key, (ports, endpoint) in endpoints.items():
+                if key not in others or others[key][0] != ports:
+                    for row in endpoint_records(service, endpoint, ports, self.name):
+                        self._add(row, change)
 
     def _replace(self, old: frozenset[Record], new: frozenset[Record]) -> None:
         """Writes the difference of two sets of records."""
@@ -231,6 +240,13 @@ class ClusterZone:
             if name == last:
                 return
             name = parent(name)
+
+
+def _endpoints_of(found: EndpointSlice | None) -> Mapping[_EndpointKey, tuple[Sequence[EndpointPort], Endpoint]]:
+    """The different endpoints of a slice, by what their records depend on, each with the slice's ports."""
+    if found is None:
+        return {}
+    return {(one.addresses, one.hostname, one.conditions.ready): (found.ports, one) for one in found.endpoints}
 
 
 def _of_endpoints(service: Service | None) -> tuple[object, ...]:

@@ -55,6 +55,7 @@ from pykubelet.kubelet.volumemanager.mounts import (
 from pykubelet.kubelet.volumemanager.pod_dirs import PodDir, make_termination_file, write_hosts_file
 from pykubelet.kubelet.volumemanager.subpath import bind_sub_path
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
+from pykubelet.runtimes.dns import ClusterDns, exceeded_limits, read_resolver
 from pykubelet.runtimes.protocol import Mount, RuntimeFailure
 
 T = TypeVar("T")
@@ -312,18 +313,22 @@ class RunContainerOptions:
         services: ServiceList,
         node: OwnNode,
         mounter: Mounter,
-        cluster_domain: str,
+        cluster_dns: ClusterDns,
     ) -> None:
         self._volumes, self._objects, self._awaited, self._services = volumes, objects, awaited, services
-        self._node, self._mounter, self._cluster_domain = node, mounter, cluster_domain
+        self._node, self._mounter, self._cluster_dns = node, mounter, cluster_dns
 
     def hostname(self, pod: Pod) -> str:
         """The hostname inside the pod; raises RuntimeFailure if its spec has an invalid name."""
         try:
-            names = host_names(pod, self._cluster_domain)
+            names = host_names(pod, self._cluster_dns.domain)
             return kernel_hostname(names, as_fqdn=bool(pod.spec.set_hostname_as_fqdn))
         except ContainerConfigError as problem:
             raise RuntimeFailure(str(problem)) from problem
+
+    async def dns_warnings(self, pod: Pod) -> Sequence[str]:
+        """What the pod's DNS settings ask for beyond the limits of resolvers."""
+        return await in_thread(lambda: exceeded_limits(pod, self._cluster_dns, read_resolver()))
 
     async def container(
         self, pod: Pod, container: AnyContainer, ips: Sequence[str], *, attempt: int
@@ -386,4 +391,4 @@ class RunContainerOptions:
     def _hosts_text(self, pod: Pod, ips: tuple[str, ...]) -> str:
         if pod.spec.host_network:
             return host_network_hosts_file(Path(HOSTS_PATH).read_text(errors="replace"), pod.spec.host_aliases)
-        return hosts_file(host_names(pod, self._cluster_domain), ips, pod.spec.host_aliases)
+        return hosts_file(host_names(pod, self._cluster_dns.domain), ips, pod.spec.host_aliases)

@@ -85,6 +85,29 @@ def parse_resolver(text: str) -> Resolver:
 
 def pod_resolver(pod: Pod, cluster: ClusterDns, host: Resolver) -> Resolver:
     """The resolver of a pod's containers. Without cluster DNS servers, pods get the host's resolver."""
+    found = _unlimited(pod, cluster, host)
+    return replace(found, servers=found.servers[:_MAX_SERVERS], searches=_fitting(found.searches))
+
+
+def exceeded_limits(pod: Pod, cluster: ClusterDns, host: Resolver) -> list[str]:
+    """What a pod's resolver leaves out, for users."""
+    asked, found = _unlimited(pod, cluster, host), pod_resolver(pod, cluster, host)
+    messages = []
+    if asked.servers != found.servers:
+        messages.append(
+            "Nameserver limits were exceeded, some nameservers have been omitted, "
+            f"the applied nameserver line is: {' '.join(found.servers)}"
+        )
+    if asked.searches != found.searches:
+        messages.append(
+            "Search Line limits were exceeded, some search paths have been omitted, "
+            f"the applied search line is: {' '.join(found.searches)}"
+        )
+    return messages
+
+
+def _unlimited(pod: Pod, cluster: ClusterDns, host: Resolver) -> Resolver:
+    """The resolver that the pod asks for, whatever resolvers support."""
     policy = pod.spec.dns_policy
     if policy == "None":
         found = Resolver()
@@ -98,7 +121,7 @@ def pod_resolver(pod: Pod, cluster: ClusterDns, host: Resolver) -> Resolver:
             _unique((*found.searches, *more.searches)),
             _merged(found.options, more.options),
         )
-    return replace(found, servers=found.servers[:_MAX_SERVERS], searches=_fitting(found.searches))
+    return found
 
 
 def _cluster_searches(pod: Pod, domain: str, host: Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pykubelet.api.generated.core import Pod, PodIP, PodStatus, Service, Service
 from pykubelet.api.generated.discovery import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.dns.message import encode_name
-from pykubelet.dns.records import Record, pod_records, service_records, slice_records, zone_records
+from pykubelet.dns.records import Record, endpoint_records, pod_records, service_records, zone_records
 from pykubelet.testing import build
 
 ZONE = encode_name("cluster.local")
@@ -32,6 +32,11 @@ def endpoints(*found: Endpoint, **fields: Any) -> EndpointSlice:
 
 def endpoint(*addresses: str, ready: bool | None = True, hostname: str | None = None) -> Endpoint:
     return Endpoint(addresses=addresses, conditions=EndpointConditions(ready=ready), hostname=hostname)
+
+
+def slice_records(of: Service, found: EndpointSlice, zone: bytes) -> frozenset[Record]:
+    """The records of all endpoints of a slice."""
+    return frozenset(one for each in found.endpoints for one in endpoint_records(of, each, found.ports, zone))
 
 
 def lines(records: frozenset[Record]) -> set[str]:

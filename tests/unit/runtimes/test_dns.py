@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import PodDNSConfig, PodDNSConfigOption
-from pykubelet.runtimes.dns import ClusterDns, Resolver, parse_resolver, pod_resolver
+from pykubelet.runtimes.dns import ClusterDns, Resolver, exceeded_limits, parse_resolver, pod_resolver, resolv_conf
 from pykubelet.testing import build
 
 MACHINE = Resolver(("192.0.2.1", "192.0.2.2"), ("example.test",), ("timeout:2",))
@@ -91,3 +91,34 @@ def test_domains_that_are_too_many_characters_together_are_left_out_from_the_end
 def test_file_is_read_as_resolvers_read_it(text: str, expected: Resolver) -> None:
     """Covers the lines of a resolv.conf."""
     assert parse_resolver(text) == expected
+
+
+def test_what_is_left_out_is_told_with_what_is_used() -> None:
+    """The texts are upstream's; nothing is said of settings that fit, or of duplicates."""
+    assert exceeded_limits(build.pod(dns_policy="ClusterFirst"), CLUSTER, MACHINE) == []
+    servers = ("192.0.2.7", "192.0.2.8", "192.0.2.9", "10.0.0.10")
+    more = PodDNSConfig(nameservers=servers, searches=tuple(f"n{number}.test" for number in range(32)))
+    messages = exceeded_limits(build.pod(dns_policy="ClusterFirst", dns_config=more), CLUSTER, MACHINE)
+    assert messages[0] == (
+        "Nameserver limits were exceeded, some nameservers have been omitted, "
+        "the applied nameserver line is: 10.0.0.10 192.0.2.7 192.0.2.8"
+    )
+    used = " ".join((*IN_CLUSTER.searches, *(f"n{number}.test" for number in range(28))))
+    assert messages[1] == (
+        f"Search Line limits were exceeded, some search paths have been omitted, the applied search line is: {used}"
+    )
+    fits = PodDNSConfig(nameservers=("192.0.2.7", "192.0.2.8", "10.0.0.10"))
+    assert exceeded_limits(build.pod(dns_policy="ClusterFirst", dns_config=fits), CLUSTER, MACHINE) == []
+
+
+@given(
+    servers=st.lists(st.ip_addresses().map(str), max_size=3).map(tuple),
+    searches=st.lists(st.from_regex(r"[a-z]{1,9}(\.[a-z]{1,9})?", fullmatch=True), max_size=3).map(tuple),
+    options=st.sampled_from([(), ("ndots:5",), ("edns0", "timeout:3")]),
+)
+def test_file_of_a_pod_is_read_as_it_was_meant(
+    servers: tuple[str, ...], searches: tuple[str, ...], options: tuple[str, ...]
+) -> None:
+    """Writing a resolv.conf and parsing it gives the same resolver."""
+    resolver = Resolver(servers, searches, options)
+    assert parse_resolver(resolv_conf(resolver)) == resolver

@@ -85,6 +85,9 @@ class RuntimeHelper(Protocol):
     def hostname(self, pod: Pod) -> str:
         """The host name inside the pod."""
 
+    async def dns_warnings(self, pod: Pod) -> Sequence[str]:
+        """What the pod's DNS settings ask for beyond the limits of resolvers."""
+
     async def container(
         self, pod: Pod, container: AnyContainer, ips: Sequence[str], *, attempt: int
     ) -> ContainerSettings:

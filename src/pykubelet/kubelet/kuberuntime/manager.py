@@ -237,6 +237,8 @@ class SandboxCreator:
                 log_directory=self._logs.of_pod(pod_names(pod)),
                 handler=await self._runtime_classes.handler(class_name) if class_name else "",
             )
+            for message in await self._helper.dns_warnings(pod):
+                self._events.event(reference_to(pod), WARNING, "DNSConfigForming", message)
             sandbox_id = await self._runtime.create_sandbox(request)
         except RuntimeFailure as failure:
             self._fail(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {failure.message}", failure)

@@ -55,6 +55,15 @@ async def test_new_pod_gets_a_sandbox_and_its_containers(tmp_path: Path) -> None
         assert await rig.sync(web) == ()
 
 
+async def test_dns_settings_beyond_the_limits_are_an_event(tmp_path: Path) -> None:
+    """Once for each sandbox, which gets what fits."""
+    async with Rig(tmp_path).running() as rig:
+        rig.settings.warnings = ["Nameserver limits were exceeded"]
+        await rig.sync(pod())
+        await rig.sync(pod())
+        assert rig.events.seen.count(("Warning", "DNSConfigForming", "Nameserver limits were exceeded")) == 1
+
+
 async def test_container_is_made_with_everything_resolved(tmp_path: Path) -> None:
     """Its attempt, image and log directory are set."""
     async with Rig(tmp_path).running() as rig:
