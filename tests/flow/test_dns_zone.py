@@ -5,6 +5,7 @@ import asyncio
 import dns.message
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pykubelet.aio.clock import SystemClock
 from pykubelet.api.generated.core import Pod, PodIP, PodStatus, Service, ServicePort, ServiceSpec
@@ -160,6 +161,15 @@ def test_name_that_only_looks_like_the_zones_is_not() -> None:
     """A label may contain the bytes of the zone's name."""
     zone = ClusterZone("cluster.local")
     assert zone.answer(b"\x08\x07cluster\x05local\x00", 1) is None
+
+
+def test_ports_of_a_slice_change_with_it() -> None:
+    zone, old = ClusterZone("cluster.local"), endpoints("db-1", "db", "10.1.0.1")
+    zone.put_service(service("db", "None"))
+    zone.put_slice(old)
+    zone.put_slice(replace(old, ports=(EndpointPort(name="http", port=9090, protocol="TCP"),)))
+    name, target = "_http._tcp.db.default.svc.cluster.local", "10-1-0-1.db.default.svc.cluster.local."
+    assert look_up(zone, name, "SRV") == (0, {f"{name}. 0 100 9090 {target}"})
 
 
 def test_endpoints_take_turns_at_the_first_place() -> None:

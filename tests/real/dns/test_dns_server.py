@@ -12,6 +12,8 @@ from dns_lab import DnsLab, UpstreamServer, dns_lab, needs_dig, upstream_server
 from pykubelet.api.generated.core import Service, ServicePort, ServiceSpec
 from pykubelet.api.generated.discovery import Endpoint, EndpointPort, EndpointSlice
 from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.dns.forwarder import DnsForwarder, ResolvConf
+from pykubelet.dns.message import read_query
 from pykubelet.dns.records import SERVICE_NAME
 from pykubelet.dns.zone import ClusterZone
 
@@ -180,6 +182,33 @@ async def test_clients_elsewhere_get_nothing(tmp_path: Path) -> None:
         with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
             await reader.readexactly(2)
         writer.close()
+
+
+async def test_pod_that_asks_before_it_is_known_gets_its_answer(tmp_path: Path) -> None:
+    """Its address reaches the API a moment after it has started; it would ask again only after seconds."""
+    known: list[str] = []
+    async with dns_lab(tmp_path, is_allowed=lambda address: address in known) as lab:
+        fill(lab.zone)
+        asked = asyncio.gather(lab.send(dns.message.make_query(f"web.{DOMAIN}", "A").to_wire(), seconds=20))
+        await asyncio.sleep(0.1)
+        known.append("127.0.0.1")
+        assert (await asked)[0] is not None
+
+
+async def test_remembered_answers_grow_old(upstream: UpstreamServer, tmp_path: Path) -> None:
+    """The time to live that is left is what clients get, and after half a minute another server is asked again."""
+    conf, now = tmp_path / "resolv.conf", [0.0]
+    conf.write_text("nameserver 127.0.0.1\n")
+    forwarder = DnsForwarder(ResolvConf(conf, port=upstream.port), time=lambda: now[0])
+    query = read_query(dns.message.make_query("www.example.test", "A").to_wire())
+    await forwarder.resolve(query, "client", tcp=False)
+    for seconds, left in [(0.0, 60), (10.5, 50), (29.9, 31)]:
+        now[0] = seconds
+        found = forwarder.cached(query)
+        assert found is not None
+        assert {rows.ttl for rows in dns.message.from_wire(found).answer} == {left}
+    now[0] = 30.0
+    assert forwarder.cached(query) is None
 
 
 async def test_noise_does_not_end_the_server(lab: DnsLab) -> None:
