@@ -72,13 +72,13 @@ def test_protocols_are_boundaries() -> None:
 
 
 def test_subprocess_is_confined() -> None:
-    """Only the exec credential plugin and the process runtime start processes, and only shims fork."""
+    """Only the exec credential plugin, nft and the process runtime start processes, and only shims fork."""
     starts = [
         one.path
         for one in SOURCES
         if re.search(r"create_subprocess|^\s*(import|from) subprocess", one.text, re.MULTILINE)
     ]
-    assert starts == ["client/exec_plugin.py", "runtimes/process/shims.py"]
+    assert starts == ["client/exec_plugin.py", "podnetwork/masquerade.py", "runtimes/process/shims.py"]
     forks = {
         one.path.rpartition("/")[0]
         for one in SOURCES

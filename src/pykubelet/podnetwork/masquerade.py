@@ -1,0 +1,73 @@
+"""Gives packets that pods send out of the pod range the node's address, with an nftables table.
+
+Other machines have no route to pods, so without it pods would not get answers from them.
+Each node has a table of its own, named after its folder, so that several nodes on one machine do not disturb each other.
+"""
+
+import asyncio
+import hashlib
+import shutil
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+from pykubelet.aio.log import get_logger
+
+log = get_logger(__name__)
+
+_MARK_LENGTH = 12
+"""48 bits, so that two folders of a machine never have the same."""
+_SECONDS = 10.0
+"""How long nft may take; some milliseconds are usual, but another program may hold the lock of the rules."""
+
+
+class Masquerade:
+    """The table of one node; `folder` only names it."""
+
+    def __init__(self, folder: Path, pod_cidr: str) -> None:
+        self._pod_cidr = pod_cidr
+        self.table = f"pykubelet-{hashlib.sha256(bytes(folder)).hexdigest()[:_MARK_LENGTH]}"
+
+    async def apply(self) -> None:
+        """Create or replace the table. Without nft, or if it fails, pods reach no addresses outside, which is logged."""
+        if error := await self._nft(rules(self.table, self._pod_cidr)):
+            log.warning("pods do not reach addresses outside of the machine", cause=error)
+
+    async def remove(self) -> None:
+        """Remove the table if it exists."""
+        if error := await self._nft(_removal(self.table)):
+            log.debug("nftables table of pods not removed", cause=error)
+
+    async def _nft(self, commands: str) -> str:
+        """Apply commands in one transaction; why that is not possible."""
+        program = shutil.which("nft", path="/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin")
+        if program is None:
+            return "nft is not installed (Debian package nftables)"
+        process = await asyncio.create_subprocess_exec(
+            program, "-f", "-", stdin=PIPE, stdout=DEVNULL, stderr=PIPE, env={}, cwd="/", start_new_session=True
+        )
+        try:
+            async with asyncio.timeout(_SECONDS):
+                _, errors = await process.communicate(commands.encode())
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            return f"nft took more than {_SECONDS:.0f} seconds"
+        return errors.decode(errors="replace").strip() if process.returncode else ""
+
+
+def _removal(table: str) -> str:
+    # Deleting what does not exist would fail.
+    return f"add table ip {table}\ndelete table ip {table}\n"
+
+
+def rules(table: str, pod_cidr: str) -> str:
+    """The commands that replace the table in one transaction."""
+    return (
+        f"{_removal(table)}"
+        f"table ip {table} {{\n"
+        "  chain postrouting {\n"
+        "    type nat hook postrouting priority srcnat;\n"
+        f"    ip saddr {pod_cidr} ip daddr != {pod_cidr} masquerade\n"
+        "  }\n"
+        "}\n"
+    )

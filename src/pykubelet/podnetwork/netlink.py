@@ -1,0 +1,117 @@
+"""Changes the network of one namespace through a rtnetlink socket: links, addresses, routes.
+
+Each request is one message that the kernel has handled when `send` returns, so requests block for microseconds only.
+Links are never deleted: they end with the namespace of one of them. docs/decisions/0012 says why this is not pyroute2.
+"""
+
+import os
+import socket
+import struct
+
+LOOPBACK_INDEX = 1
+"""The kernel gives it to the loopback link of every namespace."""
+LINK_NAME_BYTES = 15
+"""The longest name of a link."""
+
+_NEW_LINK, _NEW_ADDRESS, _NEW_ROUTE = 16, 20, 24
+_ERROR = 2
+"""Also the type of an acknowledgement, which is error 0."""
+_REQUEST, _ACKNOWLEDGE, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x200, 0x400
+
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
+_ATTRIBUTE = struct.Struct("=HH")  # length, type
+_LINK = struct.Struct("=BxHiII")  # family, device type, index, flags, mask of changed flags
+_ADDRESS = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
+_ROUTE = struct.Struct(
+    "=BBBBBBBBI"
+)  # family, lengths of destination and source, tos, table, protocol, scope, type, flags
+_ANSWER = struct.Struct("=IHHIIi")  # a header and an error number
+_NUMBER = struct.Struct("=I")
+
+_UP = 0x1
+_LINK_NAME, _LINK_INFO, _LINK_NAMESPACE = 3, 18, 28
+_INFO_KIND, _INFO_DATA, _VETH_PEER = 1, 2, 1
+_ADDRESS_ADDRESS, _ADDRESS_LOCAL = 1, 2
+_ROUTE_DESTINATION, _ROUTE_DEVICE, _ROUTE_GATEWAY, _ROUTE_SOURCE = 1, 4, 5, 7
+_MAIN_TABLE, _PROTOCOL, _UNICAST = 254, 4, 1  # protocol 4: made by an administrator, as `ip route` does
+_UNIVERSE, _ON_LINK = 0, 253
+
+_RECEIVE_BYTES = 4096
+"""An acknowledgement has 36 bytes; that of a failed request repeats the request, which has at most some hundred."""
+_SECONDS = 10.0
+"""How long the kernel may take to answer: another program may hold the lock of all network configuration meanwhile."""
+
+
+class Netlink:
+    """A socket of the network namespace that its thread is in when it is made. OSError says why a request fails."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
+        self._socket.settimeout(_SECONDS)
+        self._socket.bind((0, 0))
+        self._sequence = 0
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def create_veth(self, name: str, *, peer: str, peer_index: int, namespace: int) -> None:
+        """Create a pair of links: `name` here, which is up, and `peer` in the open namespace, which is not."""
+        inside = _LINK.pack(socket.AF_UNSPEC, 0, peer_index, 0, 0)
+        inside += _text(_LINK_NAME, peer) + _number(_LINK_NAMESPACE, namespace)
+        info = _text(_INFO_KIND, "veth") + _attribute(_INFO_DATA, _attribute(_VETH_PEER, inside))
+        body = _LINK.pack(socket.AF_UNSPEC, 0, 0, _UP, _UP)
+        body += _text(_LINK_NAME, name) + _attribute(_LINK_INFO, info)
+        self._change(_NEW_LINK, body, _CREATE | _EXCLUSIVE)
+
+    def set_up(self, index: int) -> None:
+        self._change(_NEW_LINK, _LINK.pack(socket.AF_UNSPEC, 0, index, _UP, _UP))
+
+    def add_address(self, address: str, index: int) -> None:
+        """Give a link an address of its own, without a subnet."""
+        packed = socket.inet_aton(address)
+        body = _ADDRESS.pack(socket.AF_INET, 32, 0, _UNIVERSE, index)
+        body += _attribute(_ADDRESS_LOCAL, packed) + _attribute(_ADDRESS_ADDRESS, packed)
+        self._change(_NEW_ADDRESS, body, _CREATE | _EXCLUSIVE)
+
+    def add_route(self, address: str, index: int, *, source: str) -> None:
+        """Route an address to a link; FileExistsError if it has a route. `source` is our address for it."""
+        body = _ROUTE.pack(socket.AF_INET, 32, 0, 0, _MAIN_TABLE, _PROTOCOL, _ON_LINK, _UNICAST, 0)
+        body += _attribute(_ROUTE_DESTINATION, socket.inet_aton(address)) + _number(_ROUTE_DEVICE, index)
+        body += _attribute(_ROUTE_SOURCE, socket.inet_aton(source))
+        self._change(_NEW_ROUTE, body, _CREATE | _EXCLUSIVE)
+
+    def add_default_route(self, gateway: str, index: int) -> None:
+        """Route all other addresses through a gateway that is reachable on a link."""
+        body = _ROUTE.pack(socket.AF_INET, 0, 0, 0, _MAIN_TABLE, _PROTOCOL, _UNIVERSE, _UNICAST, 0)
+        body += _attribute(_ROUTE_GATEWAY, socket.inet_aton(gateway)) + _number(_ROUTE_DEVICE, index)
+        self._change(_NEW_ROUTE, body, _CREATE | _EXCLUSIVE)
+
+    def _change(self, kind: int, body: bytes, flags: int = 0) -> None:
+        """Send a request and wait for its acknowledgement."""
+        self._sequence += 1
+        size = _HEADER.size + len(body)
+        self._socket.send(_HEADER.pack(size, kind, _REQUEST | _ACKNOWLEDGE | flags, self._sequence, 0) + body)
+        while True:
+            _, answer, _, sequence, _, code = _ANSWER.unpack_from(self._socket.recv(_RECEIVE_BYTES))
+            # An earlier request may have timed out, and its answer come later.
+            if answer == _ERROR and sequence == self._sequence:
+                break
+        if code:
+            raise OSError(-code, os.strerror(-code))
+
+
+def _aligned(length: int) -> int:
+    return (length + 3) & ~3
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    length = _ATTRIBUTE.size + len(value)
+    return _ATTRIBUTE.pack(length, kind) + value + bytes(_aligned(length) - length)
+
+
+def _text(kind: int, text: str) -> bytes:
+    return _attribute(kind, text.encode() + b"\0")
+
+
+def _number(kind: int, number: int) -> bytes:
+    return _attribute(kind, _NUMBER.pack(number))
