@@ -13,6 +13,7 @@ from cgroup_files import CGROUPS, IS_V2
 from containerd_lab import ContainerdLab, running_containerd
 from cri_lab import CriLab, opened
 from leak_lab import LeakLab, open_leak_lab, planned_pods
+from own_network import nft_tables, own_network, routes
 from pykubelet.kubelet.kuberuntime import container_gc
 
 # Half of the 60 pods on each runtime; `scripts/soak leaks` does a thousand on each.
@@ -56,6 +57,18 @@ async def test_deleted_pods_leave_nothing_as_processes(tmp_path: Path) -> None:
         assert lab.kinds() | {"cgroup"} == {"folder", "mount", "cgroup", "process"}
         await lab.delete("seen")
         await leave_nothing(lab)
+
+
+async def test_deleted_pods_with_networks_of_their_own_leave_nothing(tmp_path: Path) -> None:
+    """No link, address, route or network namespace either, whenever they were deleted."""
+    with own_network():
+        async with open_leak_lab(tmp_path, pod_network="own") as lab:
+            await lab.run_pod("seen")
+            assert lab.kinds() | {"cgroup"} == {"folder", "mount", "cgroup", "process", "link"}
+            await lab.delete("seen")
+            await leave_nothing(lab)
+            assert routes() == []
+        assert nft_tables() == []
 
 
 def leftover_cgroup(containerd: ContainerdLab, uid: str, *below: str) -> list[Path]:

@@ -16,6 +16,7 @@ from typing import Any
 from cgroup_files import CGROUPS
 from containerd_lab import ContainerdLab
 from oci_images import BUSYBOX
+from own_network import links
 from process_lab import all_processes, unmount_below
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.ids import RandomIds
@@ -67,10 +68,12 @@ def planned_pods(count: int, *, seed: int, within_seconds: float = 2.0) -> Seque
 class LeakLab:
     """A running node, a client of its API server, and what finds leftovers of its pods."""
 
-    def __init__(self, root: Path, client: Client, containerd: ContainerdLab | None) -> None:
-        self.root, self.client, self._containerd = root, client, containerd
+    def __init__(
+        self, root: Path, client: Client, containerd: ContainerdLab | None, *, with_links: bool = False
+    ) -> None:
+        self.root, self.client, self._containerd, self._with_links = root, client, containerd, with_links
         self._folders = [root / "pods", root / "logs/pods", root / "logs/containers"]
-        self._folders += [root / "process/containers", root / "process/sandboxes"]
+        self._folders += [root / "process/containers", root / "process/sandboxes", root / "process/networks"]
         if containerd is not None:
             folder, plugin = containerd.folder, "io.containerd.grpc.v1.cri"
             self._folders += [folder / part / plugin / kind for part in ("root", "state") for kind in _CRI_FOLDERS]
@@ -156,10 +159,11 @@ class LeakLab:
                 await asyncio.sleep(0.2)
 
     def leftovers(self) -> list[str]:
-        """What is left of pods: folders, mounts, cgroups, addresses, processes and shims."""
+        """What is left of pods: folders, mounts, cgroups, addresses, processes, shims and links."""
+        found = (f"link {name}" for name in (links() if self._with_links else ()))
         folders = (f"folder {found}" for folder in self._folders for found in _entries(folder))
         cgroups = (f"cgroup {found}" for found in self._cgroups() - self._before)
-        return [*folders, *cgroups, *self._mounts(), *self._processes(), *self._addresses()]
+        return [*folders, *cgroups, *self._mounts(), *self._processes(), *self._addresses(), *found]
 
     def _mounts(self) -> Iterator[str]:
         places = [self.root] if self._containerd is None else [self.root, self._containerd.folder]
@@ -206,10 +210,15 @@ def _entries(folder: Path) -> list[Path]:
 
 
 @asynccontextmanager
-async def open_leak_lab(folder: Path, containerd: ContainerdLab | None = None) -> AsyncIterator[LeakLab]:
-    """A lab whose node runs containers on this containerd, else as processes."""
+async def open_leak_lab(
+    folder: Path, containerd: ContainerdLab | None = None, *, pod_network: str = "host"
+) -> AsyncIterator[LeakLab]:
+    """A lab whose node runs containers on this containerd, else as processes.
+
+    With `pod_network="own"` all links but loopback count as those of pods: the test needs a network namespace of its own.
+    """
     root, clock = folder / "node", SystemClock()
-    settings = NodeSettings(node_name=NODE, root_dir=root)
+    settings = NodeSettings(node_name=NODE, root_dir=root, pod_network=pod_network)
     if containerd is not None:
         settings = NodeSettings(
             node_name=NODE,
@@ -219,7 +228,7 @@ async def open_leak_lab(folder: Path, containerd: ContainerdLab | None = None) -
             cgroup_root=containerd.cgroup_parent,
         )
     async with local_api(folder, clock=clock, ids=RandomIds()) as api, open_runtime(settings, clock=clock) as runtime:
-        made = LeakLab(root, api.client, containerd)
+        made = LeakLab(root, api.client, containerd, with_links=pod_network == "own")
         facts: dict[str, Any] = {"machine": FixedMachine(), "signals": NothingMeasured()}
         try:
             async with node(settings, client=api.client, runtime=runtime, clock=clock, **facts) as started:

@@ -29,8 +29,9 @@ from pykubelet.testing import build
 IPS = ("192.0.2.1",)
 
 
-def make_runtime(root: Path, way: str | None = None, *, max_pids: int = 4096) -> ProcessRuntime:
-    return ProcessRuntime(root=root, ips=IPS, clock=SystemClock(), ids=RandomIds(), way=way, max_pids=max_pids)
+def make_runtime(root: Path, way: str | None = None, *, max_pids: int = 4096, pod_cidr: str = "") -> ProcessRuntime:
+    clock, ids = SystemClock(), RandomIds()
+    return ProcessRuntime(root=root, ips=IPS, clock=clock, ids=ids, way=way, max_pids=max_pids, pod_cidr=pod_cidr)
 
 
 async def stop_everything(runtime: ProcessRuntime) -> None:

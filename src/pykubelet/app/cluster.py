@@ -165,6 +165,8 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         root_dir=settings.data_dir / "node",
         runtime=settings.runtime,
         cluster_dns=settings.cluster_dns,
+        pod_network=settings.pod_network,
+        pod_cidr=settings.pod_cidr,
         manifests=settings.manifests,
         port=0,
         eviction_hard=_EVICTION_HARD,

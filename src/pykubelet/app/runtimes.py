@@ -119,6 +119,8 @@ async def _sim(_: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
 
 @asynccontextmanager
 async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
+    if settings.pod_network == "own" and os.geteuid() != 0:
+        raise CannotStart("only root can give pods networks of their own: use --pod-network host")
     ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     try:
         async with ProcessRuntime(
@@ -128,6 +130,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
+            pod_cidr=settings.pod_cidr if settings.pod_network == "own" else "",
         ) as runtime:
             yield RuntimeParts(
                 name="process",

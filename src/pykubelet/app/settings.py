@@ -59,6 +59,10 @@ class NodeSettings:
     root_dir: Path
     """The folder of pod volumes, logs and node state."""
     runtime: str = "process"
+    pod_network: str = "host"
+    """`own` gives each process pod a network of its own, `host` the machine's."""
+    pod_cidr: str = "10.244.0.0/24"
+    """The range of the addresses of such pods."""
     cri_socket: str = ""
     cgroup_root: str = "/"
     """The parent cgroup of pods on a CRI runtime."""
@@ -125,6 +129,10 @@ class ClusterSettings:
     runtime: str = "auto"
     cluster_dns: tuple[str, ...] = ()
     """The name servers of pods; if empty, pods use the machine's, as the address of `kube-dns` needs a service proxy."""
+    pod_network: str = "host"
+    """`own` gives each process pod a network of its own, `host` the machine's."""
+    pod_cidr: str = "10.244.0.0/24"
+    """The range of the addresses of such pods."""
     manifests: tuple[Path, ...] = ()
     """Manifest files, or folders of them."""
     page: PageSettings | None = None

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from pykubelet.cli.client_command import EXISTING_FILE, FOLDER, PORT, duration_option
-from pykubelet.cli.server_command import page_options, page_settings, start, with_logs
+from pykubelet.cli.server_command import page_options, page_settings, pod_network_options, start, with_logs
 
 _EXAMPLES = """\b
 Examples:
@@ -69,6 +69,7 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     required=True,
     help="Container runtime: a CRI runtime, plain processes, or a simulation.",
 )
+@pod_network_options
 @click.option("--cri-socket", default="", metavar="PATH", help="Socket of the CRI runtime.")
 @click.option(
     "--cgroup-root", default="/", show_default=True, metavar="PATH", help="Parent cgroup of pods on a CRI runtime."

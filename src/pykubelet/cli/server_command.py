@@ -42,6 +42,40 @@ def page_settings(options: dict[str, Any]) -> "PageSettings | None":
     return settings if options.pop("page") else None
 
 
+def pod_network_options(command: Command) -> Command:
+    """Adds the options of the network of process pods."""
+    network = click.option(
+        "--pod-network",
+        type=click.Choice(["own", "host"]),
+        default="host",
+        show_default=True,
+        help="Network of pods that are processes: one of its own for each, which needs root, or the machine's.",
+    )
+    pod_cidr = click.option(
+        "--pod-cidr",
+        default="10.244.0.0/24",
+        show_default=True,
+        metavar="CIDR",
+        callback=_ipv4_range,
+        help="IPv4 range of the addresses of pods with a network of their own.",
+    )
+    return network(pod_cidr(command))
+
+
+def _ipv4_range(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    """A range with room for pods; an option callback."""
+    from ipaddress import IPv4Network
+
+    try:
+        found = IPv4Network(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    # Network, gateway and broadcast address are not for pods.
+    if found.num_addresses < 4:
+        raise click.BadParameter(f"{text} has no address for a pod")
+    return str(found)
+
+
 def start_empty_option(command: Command) -> Command:
     """Adds the option `--new`."""
     text = "Start without objects, which stops the pods of an earlier cluster; its database is kept under another name."

@@ -11,7 +11,14 @@ from typing import Any
 import click
 
 from pykubelet.cli.client_command import FOLDER, PORT
-from pykubelet.cli.server_command import page_options, page_settings, start, start_empty_option, with_logs
+from pykubelet.cli.server_command import (
+    page_options,
+    page_settings,
+    pod_network_options,
+    start,
+    start_empty_option,
+    with_logs,
+)
 
 _EXAMPLES = """\b
 Examples:
@@ -43,6 +50,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     show_default=True,
     help="Container runtime: a CRI runtime, plain processes, or a simulation; auto takes the first available.",
 )
+@pod_network_options
 @click.option("--node-name", default="", metavar="NAME", help="Name of the node; by default the host name.")
 @click.option(
     "--cluster-dns",

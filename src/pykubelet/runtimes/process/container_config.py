@@ -155,16 +155,34 @@ def sandbox_record(request: SandboxRequest, *, id: str, created_at: datetime, bo
     )
 
 
+def check_host_ports(pod: Pod) -> None:
+    """RuntimeFailure if a pod with a network of its own requests a port of the machine, which nothing forwards."""
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    ports = [str(port.host_port) for one in containers for port in one.ports if port.host_port]
+    if ports:
+        raise RuntimeFailure(
+            f"hostPort {', '.join(ports)} is not available to pods with a network of their own: set hostNetwork: true"
+        )
+
+
 def _pod_record(pod: Pod) -> ProcessPodRecord:
     return ProcessPodRecord(uid=PodUid(pod.metadata.uid), namespace=pod.metadata.namespace, name=pod.metadata.name)
 
 
 def container_config(
-    request: ContainerRequest, *, id: str, hostname: str, resolv_conf: str = "", host: ProcessHost, now: datetime
+    request: ContainerRequest,
+    *,
+    id: str,
+    hostname: str,
+    resolv_conf: str = "",
+    network: str = "",
+    host: ProcessHost,
+    now: datetime,
 ) -> ContainerConfig:
     """The configuration of a container; RuntimeFailure if this node cannot run it as specified.
 
-    `resolv_conf` is the file that it gets instead of the machine's resolv.conf; empty for the machine's.
+    `resolv_conf` is the file that it gets instead of the machine's resolv.conf; empty for the machine's. `network` is the
+    file of its network namespace, empty for the machine's.
     """
     container, context = request.container, request.container.security_context
     argv = (*request.command, *request.args)
@@ -183,6 +201,7 @@ def container_config(
         cwd=container.working_dir or "/",
         user=user if host.me.uid == 0 and host.way in {BY_ROOT, NO_NAMESPACE} else None,
         way=host.way,
+        network=network,
         mounts=(*mounts_of(request, host.way), *_resolver_mount(request, resolv_conf)),
         read_only_root=is_read_only,
         hostname="" if request.pod.spec.host_network else hostname,

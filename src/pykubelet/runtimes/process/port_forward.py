@@ -1,6 +1,6 @@
 """Forwards connections to ports that a pod's own processes listen on.
 
-All process pods share the machine's network. Connections go only to sockets of the pod's own processes: otherwise the right
+In a network of its own, a pod is reached at its localhost. Other process pods share the machine's network. Connections go only to sockets of the pod's own processes: otherwise the right
 to forward ports of one pod would be the right to reach everything that trusts loopback.
 """
 
@@ -9,6 +9,7 @@ import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from socket import AF_INET, AF_INET6, AddressFamily, socket
 from typing import NamedTuple
 
 from pykubelet.httpserver.http_client import dial_failure
@@ -101,7 +102,41 @@ async def open_local_port(
     port: int, addresses: Callable[[], Awaitable[Sequence[str]]]
 ) -> AsyncIterator[PortForwardConnection]:
     """Connects to a port at an address where the pod listens; RuntimeFailure if there is none."""
-    reader, writer = await _opened(port, await addresses())
+    async with _connected(await _opened(port, await addresses())) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def open_pod_port(
+    port: int, open_socket: Callable[[AddressFamily], Awaitable[socket]]
+) -> AsyncIterator[PortForwardConnection]:
+    """Connects to a port at localhost in the network of the sockets that `open_socket` opens; RuntimeFailure if impossible."""
+    reasons = []
+    for family, address in zip((AF_INET, AF_INET6), ADDRESSES, strict=True):
+        try:
+            end = await open_socket(family)
+        except OSError as error:
+            raise RuntimeFailure(f"the network of the pod cannot be entered: {error.strerror}") from error
+        try:
+            await asyncio.get_running_loop().sock_connect(end, (address, port))
+        except OSError as error:
+            end.close()
+            reasons.append(dial_failure(address, port, error))
+            continue
+        except BaseException:
+            end.close()
+            raise
+        async with _connected(await asyncio.open_connection(sock=end)) as connection:
+            yield connection
+        return
+    raise RuntimeFailure(f"failed to connect to localhost:{port} inside the pod: {', '.join(reasons)}")
+
+
+@asynccontextmanager
+async def _connected(
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+) -> AsyncIterator[PortForwardConnection]:
+    reader, writer = streams
     try:
         yield PortForwardConnection(_LocalPortReader(reader), _PortWriter(writer))
     finally:

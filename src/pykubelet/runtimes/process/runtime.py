@@ -2,8 +2,8 @@
 
 `ProcessRuntime` implements Runtime, ChangeFeed, Commands, Streams, LogWriter and Usages for the duration of a context.
 Containers keep running when the context ends or the kubelet is killed; the next one finds them again. Images are only
-names: a container runs a command of the machine. This is supervision, not a sandbox: containers see the machine's files,
-processes and network.
+names: a container runs a command of the machine. This is supervision, not a sandbox: containers see the machine's files
+and processes, and its network unless pods have their own.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ import hashlib
 import os
 import pwd
 import signal
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,18 +24,20 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
 from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.pods import PodUid
+from pykubelet.podnetwork.pod_networks import PodNetworkError, PodNetworks
 from pykubelet.runtimes.dns import NO_CLUSTER_DNS, ClusterDns
 from pykubelet.runtimes.process import streaming
 from pykubelet.runtimes.process.cgroups import find_cgroups
 from pykubelet.runtimes.process.container_config import (
     Account,
     ProcessHost,
+    check_host_ports,
     container_config,
     pod_resolv_conf,
     sandbox_record,
 )
 from pykubelet.runtimes.process.pods import NO_HANDLE, ContainerEntry, ProcessPods
-from pykubelet.runtimes.process.port_forward import open_local_port, own_addresses
+from pykubelet.runtimes.process.port_forward import open_local_port, open_pod_port, own_addresses
 from pykubelet.runtimes.process.shim.processes import boot_id
 from pykubelet.runtimes.process.shim.rootfs import NO_NAMESPACE
 from pykubelet.runtimes.process.shims import ShimLauncher, Shims
@@ -66,10 +68,11 @@ _SIGNAL_SECONDS = 2.0
 
 
 class ProcessRuntime:
-    """Containers as processes, with their state below `root`; pods have the addresses `ips` of the machine.
+    """Containers as processes, with their state below `root`.
 
-    `way` overrides the detected namespace method of `shim/rootfs.py`. A container has at most `max_pids` processes if that
-    is positive.
+    Pods get networks of their own with addresses of `pod_cidr`; if that is empty they share the machine's network and its
+    addresses `ips`. `way` overrides the detected namespace method of `shim/rootfs.py`. A container has at most `max_pids`
+    processes if that is positive.
     """
 
     def __init__(
@@ -82,19 +85,14 @@ class ProcessRuntime:
         way: str | None = None,
         max_pids: int = 0,
         cluster_dns: ClusterDns = NO_CLUSTER_DNS,
+        pod_cidr: str = "",
     ) -> None:
-        self._cluster_dns = cluster_dns
+        self._cluster_dns, self._networks = cluster_dns, PodNetworks(root.absolute() / "networks", pod_cidr)
         self._clock, self._ids, self._way = clock, ids, way
         self._folders, self._launcher, self._hints = StateFolders(root.absolute()), ShimLauncher(), ChangeHints()
         self._boot_id = boot_id()
         self._pods = ProcessPods(self._boot_id, ips)
-        self._host = ProcessHost(
-            me=ProcessUser(uid=os.geteuid(), gid=os.getegid()),
-            account=_account,
-            way=NO_NAMESPACE,
-            memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            max_pids=max_pids,
-        )
+        self._host = _process_host(max_pids)
         self._usages = UsageReader(cgroups=self._host.cgroups)
         self._shims = Shims(folders=self._folders, clock=clock, changed=self._changed)
 
@@ -113,17 +111,26 @@ class ProcessRuntime:
         cgroups = await self._shims.in_thread(find_cgroups)
         self._host = replace(self._host, way=self._way or found, cgroups=cgroups)
         self._usages = UsageReader(cgroups=cgroups)
-        for record in await self._shims.in_thread(lambda: list(self._folders.sandboxes())):
-            self._pods.put_sandbox(record)
+        await self._restore_sandboxes(await self._shims.in_thread(lambda: list(self._folders.sandboxes())))
         containers = await self._shims.in_thread(lambda: list(self._folders.containers()))
         for entry in await self._shims.restore([ContainerEntry(*known) for known in containers]):
             self._pods.put_container(entry)
+
+    async def _restore_sandboxes(self, records: Sequence[SandboxRecord]) -> None:
+        known = {one.id: one.address for one in records if one.address and one.value(self._boot_id, ()).is_ready}
+        _, last = max(((one.created_at, one.address) for one in records if one.address), default=(None, ""))
+        with _failures():
+            lost = await self._networks.open(known, last=last)
+        for record in records:
+            # A sandbox without its network cannot get containers; the kubelet replaces it.
+            self._pods.put_sandbox(msgspec.structs.replace(record, is_stopped=True) if record.id in lost else record)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop watching; containers keep running."""
         await self._launcher.close()
+        await self._networks.close()
         self._shims.close()
         self._folders.close()
 
@@ -138,15 +145,25 @@ class ProcessRuntime:
 
     async def create_sandbox(self, request: SandboxRequest) -> str:
         record = sandbox_record(request, id=self._new_id(), created_at=self._clock.now(), boot_id=self._boot_id)
-        # Recorded in memory before it is on disk, so that a cancelled call leaves nothing unknown behind.
-        self._pods.put_sandbox(record)
+        has_network = self._networks.is_enabled and not record.host_network
+        # In memory before it is on disk, so that a cancelled call leaves nothing unknown behind; ready with its network.
+        self._pods.put_sandbox(msgspec.structs.replace(record, is_stopped=has_network))
         try:
-            await self._shims.finish_in_thread(self._folders.write_sandbox, record)
-        except OSError as error:
+            if has_network:
+                check_host_ports(request.pod)
+                with _failures():
+                    record = msgspec.structs.replace(record, address=await self._networks.attach(record.id))
+                self._pods.put_sandbox(record)
+            await self._write_sandbox(record)
+        except RuntimeFailure:
             await self.remove(record.id)
-            raise RuntimeFailure(f"the sandbox cannot be recorded: {error.strerror}") from error
+            raise
         self._hints.offer(record.pod.uid)
         return record.id
+
+    async def _write_sandbox(self, record: SandboxRecord) -> None:
+        with _failures("the sandbox cannot be recorded"):
+            await self._shims.finish_in_thread(self._folders.write_sandbox, record)
 
     async def create_container(self, request: ContainerRequest) -> str:
         pod, _ = self._pods.owner(request.sandbox_id)
@@ -159,6 +176,7 @@ class ProcessRuntime:
             id=self._new_id(),
             hostname=sandbox.hostname,
             resolv_conf=await self._shims.in_thread(self._write_resolv_conf, request),
+            network=str(self._networks.path(sandbox.id)) if sandbox.address else "",
             host=self._host,
             now=self._clock.now(),
         )
@@ -175,10 +193,8 @@ class ProcessRuntime:
     def _write_resolv_conf(self, request: ContainerRequest) -> str:
         """The path of the pod's own resolv.conf; empty if it uses the machine's."""
         text = pod_resolv_conf(request.pod, self._cluster_dns, self._host.way)
-        try:
+        with _failures("the pod's resolv.conf cannot be written"):
             return self._folders.write_resolv_conf(request.sandbox_id, text) if text else ""
-        except OSError as error:
-            raise RuntimeFailure(f"the pod's resolv.conf cannot be written: {error.strerror}") from error
 
     async def start(self, container_id: str) -> None:
         entry = self._container(container_id)
@@ -239,6 +255,8 @@ class ProcessRuntime:
             await self._kill([one for one in stopping if not one.ended.is_set()])
         sandbox = pod.sandbox(id)
         if sandbox is not None and not sandbox.is_stopped:
+            with _failures():
+                await self._networks.detach(id)
             await self._record_stop(msgspec.structs.replace(sandbox, is_stopped=True))
 
     async def _signal_stop(self, entry: ContainerEntry) -> None:
@@ -283,6 +301,8 @@ class ProcessRuntime:
             for one in removed:
                 await self._shims.in_thread(self._folders.remove_container, one.facts.id)
             if container is None:
+                with _failures():
+                    await self._networks.detach(id)
                 await self._shims.in_thread(self._folders.remove_sandbox, id)
         except OSError as error:
             raise RuntimeFailure(f'"{id}" cannot be removed: {error.filename}: {error.strerror}') from error
@@ -307,8 +327,11 @@ class ProcessRuntime:
 
     def connect(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[PortForwardConnection]:
         pod, _ = self._pods.owner(sandbox_id)
-        if pod is None:
+        sandbox = pod.sandbox(sandbox_id) if pod is not None else None
+        if pod is None or sandbox is None:
             raise RuntimeFailure(f'sandbox "{sandbox_id}" not found')
+        if sandbox.address:
+            return open_pod_port(port, lambda family: self._networks.open_socket(sandbox_id, family))
         return open_local_port(port, lambda: self._shims.in_thread(own_addresses, port, pod.supervisors()))
 
     async def reopen_log(self, container_id: str) -> None:
@@ -334,10 +357,7 @@ class ProcessRuntime:
         return self._folders.container(container_id)
 
     async def _record_stop(self, record: SandboxRecord) -> None:
-        try:
-            await self._shims.finish_in_thread(self._folders.write_sandbox, record)
-        except OSError as error:
-            raise RuntimeFailure(f"the sandbox cannot be recorded: {error.strerror}") from error
+        await self._write_sandbox(record)
         self._pods.put_sandbox(record)
         self._hints.offer(record.pod.uid)
 
@@ -380,6 +400,27 @@ async def _all_ended(entries: Sequence[ContainerEntry], seconds: float) -> bool:
                 await entry.ended.wait()
             return True
     return all(entry.ended.is_set() for entry in entries)
+
+
+@contextmanager
+def _failures(what: str = "") -> Iterator[None]:
+    """Translates errors of files, which `what` describes, and of pod networks."""
+    try:
+        yield
+    except PodNetworkError as error:
+        raise RuntimeFailure(str(error)) from error
+    except OSError as error:
+        raise RuntimeFailure(f"{what}: {error.strerror}") from error
+
+
+def _process_host(max_pids: int) -> ProcessHost:
+    return ProcessHost(
+        me=ProcessUser(uid=os.geteuid(), gid=os.getegid()),
+        account=_account,
+        way=NO_NAMESPACE,
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        max_pids=max_pids,
+    )
 
 
 def _failure(message: dict[str, Any] | None) -> str:

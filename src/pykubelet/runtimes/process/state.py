@@ -51,6 +51,8 @@ class SandboxRecord(Struct, frozen=True, gc=False, kw_only=True):
     boot_id: str
     hostname: str
     host_network: bool
+    address: str = ""
+    """The address of the pod's own network; empty if the pod uses the machine's."""
     is_stopped: bool = False
 
     def value(self, boot_id: str, ips: tuple[str, ...]) -> Sandbox:
@@ -60,7 +62,7 @@ class SandboxRecord(Struct, frozen=True, gc=False, kw_only=True):
             attempt=self.attempt,
             is_ready=not self.is_stopped and self.boot_id == boot_id,
             created_at=self.created_at,
-            ips=() if self.host_network else ips,
+            ips=() if self.host_network else (self.address,) if self.address else ips,
             host_network=self.host_network,
         )
 
@@ -107,6 +109,8 @@ class ContainerConfig(Struct, frozen=True, gc=False, kw_only=True):
     """None to keep the kubelet's user."""
     way: str
     """How the container gets its mount namespace: see `shim/rootfs.py`."""
+    network: str
+    """The file of the pod's network namespace; empty for the machine's network."""
     mounts: tuple[Mount, ...]
     read_only_root: bool
     hostname: str

@@ -65,6 +65,13 @@ def make_namespace(
     kernel.enter_root(root)
 
 
+def join_network(path: str) -> None:
+    """Moves this process into the network namespace that is mounted on a file."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    kernel.join(handle, kernel.NEW_NETWORK)
+    os.close(handle)
+
+
 def join_namespace(way: str, pid: int, *, with_host_name: bool) -> None:
     """Moves this process into the namespaces of another one, which must not end meanwhile."""
     # User first, which gives the right to join the others; all opened before, because /proc may change.

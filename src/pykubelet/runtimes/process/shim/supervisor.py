@@ -330,6 +330,9 @@ def _set_oom_score(score: int) -> None:
 
 def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
     way = config["way"]
+    if config["network"]:
+        # Before the view of the container hides the file.
+        namespace.join_network(config["network"])
     if way == NO_NAMESPACE:
         return
     if beside:
