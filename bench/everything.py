@@ -18,20 +18,21 @@ from recorded import read_results
 
 HERE = Path(__file__).parent
 # Benches that are most easily disturbed by others come first.
-BENCHES = ("api", "node", "cri", "controllers", "parts", "cluster_dns")
+BENCHES = ("api", "node", "cri", "controllers", "proxy", "parts", "cluster_dns")
 QUICK = {
     "cluster_dns": ("--count", "500"),
     "api": ("--pods", "20", "--watchers", "2"),
     "node": ("--rounds", "1", "--idle-seconds", "1", "--sim-pods", "10"),
     "cri": ("--pods", "2", "--rounds", "1", "--bursts", "1", "--idle-seconds", "1"),
     "controllers": ("--pods", "20", "--present", "10"),
+    "proxy": ("--endpoints", "10", "--changes", "3"),
 }
 
 
 def run(bench: str, options: tuple[str, ...]) -> dict[str, Any]:
     """Run a bench and return the JSON that it prints."""
     print(f"bench {bench} ...", file=sys.stderr, flush=True)
-    # One bench uses the containerd lab of the tests.
+    # Two benches use the labs of the tests.
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "tests/support")}
     command = [sys.executable, str(HERE / f"{bench}.py"), *options]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)

@@ -38,7 +38,17 @@ async def of_up(pods: int, rounds: int, idle_seconds: float) -> dict[str, Any]:
 
 def _up(folder: Path, *manifests: Path) -> Any:
     return Program.run(
-        "up", *manifests, "--data-dir", folder / "data", "--port", "0", "--runtime", "process", "--node-name", NODE
+        "up",
+        *manifests,
+        "--data-dir",
+        folder / "data",
+        "--port",
+        "0",
+        "--runtime",
+        "process",
+        "--node-name",
+        NODE,
+        "--no-service-proxy",
     )
 
 

@@ -29,6 +29,8 @@ COMMANDS = [
     "logs",
     "node",
     "port-forward",
+    "proxy",
+    "top",
     "up",
     "why",
 ]

@@ -15,7 +15,7 @@ from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.scheme import NAMESPACES
 from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
-from pykubelet.app import program
+from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import open_dns
@@ -87,6 +87,8 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                     paths=settings.manifests, client=served.client, problems=node.sources.problems, say=say
                 )
                 runners["objects of files"] = with_ready_event(objects.run)
+            if settings.service_proxy:
+                runners |= proxy.beside_node(client=served.client, clock=clock, node_name=node_settings.node_name)
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()

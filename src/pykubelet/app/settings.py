@@ -136,6 +136,18 @@ class ClusterSettings:
     manifests: tuple[Path, ...] = ()
     """Manifest files, or folders of them."""
     page: PageSettings | None = None
+    service_proxy: bool = False
+    """Whether addresses of Services work on this machine, through nftables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """The settings of the service proxy."""
+
+    kubeconfig: Path
+    node_name: str
+    cluster_cidrs: tuple[str, ...] = ()
+    """The addresses of pods; clients outside them are masqueraded. Empty: pods are not told apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,12 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     metavar="ADDRESS",
     help="Name server of pods; repeatable. Without it pods use the machine's name servers.",
 )
+@click.option(
+    "--service-proxy/--no-service-proxy",
+    default=True,
+    show_default=True,
+    help="Have addresses of Services work on this machine, through nftables; needs root.",
+)
 @page_options(default_port=6480)
 @with_logs
 def up(*, verbose: bool, log_format: str, **options: Any) -> None:

@@ -25,7 +25,8 @@ def screen(tmp_path: Path) -> Iterator[Terminal]:
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "web.yaml").write_text(POD)
-    options = ("--data-dir", str(tmp_path / "data"), "--port", "0", "--runtime", "sim", "--node-name", "node-1")
+    options = ["--data-dir", str(tmp_path / "data"), "--port", "0", "--runtime", "sim", "--node-name", "node-1"]
+    options.append("--no-service-proxy")
     with Pykubelet(tmp_path / "none").terminal("up", str(manifests), *options) as made:
         yield made
 
@@ -51,7 +52,8 @@ def test_up_prints_its_address_and_redraws_its_pods(screen: Terminal, tmp_path: 
 
 def test_up_with_details_prints_plain_lines(tmp_path: Path) -> None:
     """With -v there is no table among the log lines."""
-    options = ("--data-dir", str(tmp_path / "data"), "--port", "0", "--runtime", "sim", "--node-name", "node-1")
+    options = ["--data-dir", str(tmp_path / "data"), "--port", "0", "--runtime", "sim", "--node-name", "node-1"]
+    options.append("--no-service-proxy")
     with Pykubelet(tmp_path / "none").terminal("up", "-v", *options) as screen:
         before = screen.until("ready https://127.0.0.1:")
         screen.process.send_signal(signal.SIGTERM)

@@ -26,7 +26,7 @@ class PlainUp(UpProcess):
     """`pykubelet up` with default options: the node has the name of the machine."""
 
     def command(self) -> list[str]:
-        return ["up", "--data-dir", str(self.data), "--port", str(self.port), "--runtime", "sim"]
+        return ["up", "--data-dir", str(self.data), "--port", str(self.port), "--runtime", "sim", "--no-service-proxy"]
 
 
 class PlainNode(NodeProcess):

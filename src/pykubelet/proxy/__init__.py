@@ -1,0 +1,1 @@
+"""The service proxy: addresses of Services lead to their endpoints, through nftables."""

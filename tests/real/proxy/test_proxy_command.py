@@ -1,0 +1,140 @@
+"""`pykubelet proxy` and `up` as programs, on a machine with a network of its own."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from network_lab import Caller, NetworkLab
+from proxy_rig import IP, NODE, endpoint_slice, service, until
+from pykubelet.api import serializer
+from pykubelet_process import PykubeletProcess, ServerProcess, UpProcess
+
+POD = "10.1.0.1"
+TABLE = "pykubelet-proxy"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[NetworkLab]:
+    """A node with one pod that serves."""
+    made = NetworkLab()
+    try:
+        made.add_pod(POD)
+        made.serve(POD, 8080)
+        yield made
+    finally:
+        made.close()
+
+
+class _OnNode:
+    """Starts a program in the node's network namespace."""
+
+    lab: NetworkLab
+
+    def wrapper(self) -> list[str]:
+        return self.lab.node.enter
+
+
+class Server(_OnNode, ServerProcess):
+    pass
+
+
+class Up(_OnNode, UpProcess):
+    pass
+
+
+class Proxy(_OnNode, PykubeletProcess):
+    def __init__(self, *options: str) -> None:
+        super().__init__()
+        self.options = options
+
+    def command(self) -> list[str]:
+        return ["proxy", *self.options]
+
+
+def kubectl(lab: NetworkLab, kubeconfig: Path, *words: str, text: str = "") -> str:
+    return lab.node.run("kubectl", f"--kubeconfig={kubeconfig}", *words, text=text)
+
+
+def tables(lab: NetworkLab) -> str:
+    return lab.node.run("nft", "list", "tables")
+
+
+def test_command_serves_and_cleans_up(lab: NetworkLab, tmp_path: Path) -> None:
+    """Rules stay when it stops, a second one is refused, and --cleanup deletes what it left."""
+    Server.lab = Proxy.lab = lab
+    server = Server(tmp_path)
+    with ExitStack() as stack:
+        stack.callback(lambda: server.stop() if server.is_running else None)
+        server.start()
+        config = str(server.kubeconfig)
+        objects = [service(), endpoint_slice(POD)]
+        text = serializer.encode({"kind": "List", "apiVersion": "v1", "items": objects}).decode()
+        kubectl(lab, server.kubeconfig, "create", "namespace", "shop")
+        kubectl(lab, server.kubeconfig, "apply", "-f", "-", text=text)
+        proxy = Proxy("--kubeconfig", config, "--hostname-override", NODE)
+        assert proxy.start_up() == "proxy"
+        caller = Caller(lab.client, IP, 80)
+        stack.callback(caller.close)
+        assert caller.ask()[0] == POD
+        refused = Proxy("--kubeconfig", config).refusal()
+        assert refused == f"process {proxy.pid} runs a service proxy in this network namespace: stop it first"
+        assert "stop it first" in Proxy("--cleanup").refusal()
+        assert proxy.stop() == 0
+        assert caller.ask()[0] == POD
+        assert TABLE in tables(lab)
+        cleanup = Proxy("--cleanup")
+        cleanup.launch().wait(20)
+        assert cleanup.stop() == 0
+        assert cleanup.has_said("the rules of Services are deleted")
+        assert TABLE not in tables(lab)
+
+
+def test_second_cluster_says_why_it_has_no_addresses(lab: NetworkLab, tmp_path: Path) -> None:
+    """Two clusters on one machine: the second runs on without addresses, and gets them when the first has ended."""
+    Up.lab = lab
+    first, second = (Up(tmp_path / name, "--service-proxy", runtime="sim", name=name) for name in ("one", "two"))
+    for one in (first, second):
+        one.data.parent.mkdir()
+    try:
+        first.start()
+        until(lambda: TABLE in tables(lab))
+        second.start()
+        reason = f"process {first.pid} runs a service proxy in this network namespace"
+        assert second.has_said(reason)
+        events = kubectl(lab, second.kubeconfig, "get", "events", "-o", "jsonpath={.items[*].message}")
+        until(lambda: reason in kubectl(lab, second.kubeconfig, "get", "events", "-o", "jsonpath={.items[*].message}"))
+        assert "Traceback" not in "".join((*first.lines, *second.lines)) + events
+        assert first.stop() == 0
+        until(lambda: _owner() == second.pid)
+        assert second.stop() == 0
+    finally:
+        for one in (first, second):
+            if one.is_running:
+                one.kill()
+
+
+def _owner() -> int:
+    newest = max(Path("/run/pykubelet").glob("proxy-*.lock"), key=lambda path: path.stat().st_mtime)
+    return int(newest.read_text())
+
+
+class Powerless(Proxy):
+    """Root without the right to change the network, as in most containers."""
+
+    def wrapper(self) -> list[str]:
+        return [*super().wrapper(), "setpriv", "--bounding-set=-net_admin"]
+
+
+def test_user_without_the_right_is_refused(lab: NetworkLab, tmp_path: Path) -> None:
+    """The command ends with one line that says why."""
+    Proxy.lab = lab
+    config = tmp_path / "kubeconfig"
+    config.write_text(
+        "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],"
+        " clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]}"
+    )
+    said = Powerless("--kubeconfig", str(config)).refusal()
+    assert said.startswith("the service proxy cannot run: nftables cannot be changed by this user: ")
+    assert "Operation not permitted" in said
