@@ -9,7 +9,8 @@ from typing import cast
 
 from pykubelet.aio.clock import Clock, SystemClock
 from pykubelet.api import schema
-from pykubelet.api.generated.core import ObjectReference, Pod, Service
+from pykubelet.api.generated.core import Node, ObjectReference, Pod, Service
+from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import PodUid
 from pykubelet.api.serializer import Document
 from pykubelet.kubelet.kubelet_pods import RunContainerOptions
@@ -18,6 +19,7 @@ from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects, PodObjects
 from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, SecretManager
 from pykubelet.kubelet.token.token_manager import TokenManager
 from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
+from pykubelet.kubelet.volumemanager.persistent_volumes import ClaimReader
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.testing.memory_api import MemoryApi
@@ -38,6 +40,9 @@ class Facts:
 
     def __init__(self) -> None:
         self.listed: tuple[Service, ...] | None = ()
+
+    def current_or_initial(self) -> Node:
+        return Node(metadata=ObjectMeta(name="n1", labels={"kubernetes.io/hostname": "n1"}))
 
     def allocatable(self) -> Mapping[str, str]:
         return {"cpu": "4", "memory": "64Mi"}
@@ -81,6 +86,7 @@ class World:
             root=str(self.root),
             objects=self._objects,
             tokens=self.tokens,
+            claims=ClaimReader(self.api),
             node=cast("OwnNode", self.facts),
             mounter=self.mounter,
             recorder=self.told,

@@ -27,6 +27,7 @@ from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
 from pykubelet.api.generated.node import RuntimeClass
 from pykubelet.api.generated.policy import Eviction, PodDisruptionBudget
 from pykubelet.api.generated.scheduling import PriorityClass
+from pykubelet.api.generated.storage import StorageClass
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 
@@ -70,6 +71,7 @@ SERVICE_ACCOUNTS = TypedKind(schema.SERVICE_ACCOUNTS, core.ServiceAccount)
 SERVICE_ACCOUNT_TOKENS = TypedKind(schema.SERVICE_ACCOUNT_TOKENS, TokenRequest)
 SERVICES = TypedKind(schema.SERVICES, core.Service)
 ENDPOINTS = TypedKind(schema.ENDPOINTS, core.Endpoints)
+PERSISTENT_VOLUMES = TypedKind(schema.PERSISTENT_VOLUMES, core.PersistentVolume)
 PERSISTENT_VOLUME_CLAIMS = TypedKind(schema.PERSISTENT_VOLUME_CLAIMS, core.PersistentVolumeClaim)
 REPLICA_SETS = TypedKind(schema.REPLICA_SETS, ReplicaSet)
 DEPLOYMENTS = TypedKind(schema.DEPLOYMENTS, Deployment)
@@ -85,6 +87,7 @@ CERTIFICATE_SIGNING_REQUESTS = TypedKind(schema.CERTIFICATE_SIGNING_REQUESTS, Ce
 LEASES = TypedKind(schema.LEASES, Lease)
 PRIORITY_CLASSES = TypedKind(schema.PRIORITY_CLASSES, PriorityClass)
 RUNTIME_CLASSES = TypedKind(schema.RUNTIME_CLASSES, RuntimeClass)
+STORAGE_CLASSES = TypedKind(schema.STORAGE_CLASSES, StorageClass)
 TOKEN_REVIEWS = TypedKind(schema.TOKEN_REVIEWS, TokenReview)
 SUBJECT_ACCESS_REVIEWS = TypedKind(schema.SUBJECT_ACCESS_REVIEWS, SubjectAccessReview)
 

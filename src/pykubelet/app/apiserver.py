@@ -17,7 +17,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
-from pykubelet.api.schema import NODES, PRIORITY_CLASSES, SERVICES
+from pykubelet.api.schema import NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
 from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
@@ -27,6 +27,7 @@ from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeCl
 from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
 from pykubelet.apiserver.admission.serviceaccount import ServiceAccountAdmission
 from pykubelet.apiserver.admission.services import ServiceAllocation
+from pykubelet.apiserver.admission.storage import StorageAdmission
 from pykubelet.apiserver.admission.unhandled import UnhandledWarnings
 from pykubelet.apiserver.apiextensions.controller import CustomResources
 from pykubelet.apiserver.authentication.authenticator import Authenticator
@@ -323,6 +324,7 @@ def _admission(
         PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)),
         RuntimeClassAdmission(store.newest),
         ServiceAllocation(partial(store.entries, SERVICES.group_resource)),
+        StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
     )
     if settings.service_account_admission:
         rules = (*rules, ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node))

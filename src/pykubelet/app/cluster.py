@@ -31,14 +31,18 @@ from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority
 from pykubelet.controllers.framework.work_queue import WorkQueueCollector
 from pykubelet.controllers.manifests.controller import ManifestController
+from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
+from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
 """Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
 _SYSTEM_NAMESPACE = "kube-system"
 """Its UID stands for the cluster: it is created with the database and cannot be deleted."""
 _DNS_ADDRESS = str(CLUSTER_IP_RANGE[ADDRESS_INDEX])
+_VOLUMES = "volumes"
+"""The folder of provisioned volumes in the data folder."""
 _NODE_SECONDS = 5.0
 """How long to wait for the node before announcing the API without it, as when its runtime does not answer."""
 _UNDISTURBED_PRESSURE_SECONDS = 5.0
@@ -75,6 +79,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 names=names,
                 counts=queues,
                 listeners=dns.listeners,
+                local_volumes=_local_volumes(settings, node),
             )
             await stack.enter_async_context(at_work)
             ready = asyncio.Event()
@@ -158,6 +163,13 @@ def _server_settings(settings: ClusterSettings) -> ApiServerSettings:
         service_account_admission=True,
         with_node=True,
     )
+
+
+def _local_volumes(settings: ClusterSettings, node: Node) -> LocalVolumes:
+    """The folders of provisioned volumes, beside those of the node: a node that is set up anew keeps them."""
+    root = settings.data_dir.resolve() / _VOLUMES
+    folders = VolumeFolders(root)
+    return LocalVolumes(node_name=node.dependencies.name, root=root, make=folders.make, remove=folders.remove)
 
 
 def _node_settings(settings: ClusterSettings) -> NodeSettings:

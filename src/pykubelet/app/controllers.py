@@ -35,6 +35,7 @@ from pykubelet.api.scheme import (
 from pykubelet.app import program
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ControllersSettings
+from pykubelet.app.volume_controllers import volume_controllers
 from pykubelet.client.informers import Informers, PodsByLabel, PodsByNode
 from pykubelet.client.interface import ControllerClient
 from pykubelet.client.leaderelection import LeaderElector, identity_of
@@ -61,6 +62,7 @@ from pykubelet.controllers.job.controller import JobController
 from pykubelet.controllers.namespace.namespace_controller import NamespaceController
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import SOURCE as LIFECYCLE
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import NodeLifecycleController
+from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podautoscaler.horizontal import HorizontalController
 from pykubelet.controllers.podgc.gc_controller import PodGCController
 from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
@@ -99,6 +101,7 @@ class _Stage:
     authority: CertificateAuthority | None
     informers: Informers
     counts: WorkQueueCollector
+    local_volumes: LocalVolumes | None
     informed: asyncio.Event = field(default_factory=asyncio.Event)
     runners: dict[str, Runner] = field(default_factory=dict)
     pods_by_node: PodsByNode | None = None
@@ -345,6 +348,17 @@ def _namespace(stage: _Stage) -> None:
     stage.add(NAMESPACE, controller, queue=controller.queue)
 
 
+def _persistent_volumes(stage: _Stage) -> None:
+    made = volume_controllers(
+        client=stage.client,
+        recorder_of=stage.recorder,
+        informers=stage.informers,
+        local_volumes=stage.local_volumes,
+    )
+    for name, controller in made.items():
+        stage.add(name, controller, queue=controller.queue)
+
+
 def _csr_approving(stage: _Stage) -> None:
     requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
     stage.add("csrapproving", CertificateApprover(client=stage.client, requests=requests))
@@ -381,6 +395,7 @@ CONTROLLERS: dict[str, Callable[[_Stage], None]] = {
     "serviceaccount": _service_accounts,
     "root-ca": _root_ca,
     NAMESPACE: _namespace,
+    "persistentvolume": _persistent_volumes,
     "csrapproving": _csr_approving,
     "csrsigning": _csr_signing,
     "csrcleaner": _csr_cleaner,
@@ -398,11 +413,13 @@ async def controllers(
     names: Collection[str] = tuple(CONTROLLERS),
     counts: WorkQueueCollector | None = None,
     listeners: Collection[Callable[[Informers], None]] = (),
+    local_volumes: LocalVolumes | None = None,
 ) -> AsyncIterator[asyncio.Event]:
     """Run controllers for the duration of the context; sets the event once the informers have synced.
 
     `root_ca` (PEM) is published to pods to verify the API server. Without `authority` no certificate is signed.
     `counts` collects the metrics of the queues; `listeners` subscribe to the same informers.
+    `counts` collects the metrics of the queues. Without `local_volumes` nothing provisions volumes.
     """
     stage = _Stage(
         client=client,
@@ -411,6 +428,7 @@ async def controllers(
         authority=authority,
         informers=Informers(client=client, clock=clock),
         counts=counts or WorkQueueCollector(),
+        local_volumes=local_volumes,
     )
     for listen in listeners:
         listen(stage.informers)

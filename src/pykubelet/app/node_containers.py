@@ -21,6 +21,7 @@ from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects, RuntimeCla
 from pykubelet.kubelet.pod_startup_latency_tracker import PodStartupLatencyTracker
 from pykubelet.kubelet.token.token_manager import TokenManager
 from pykubelet.kubelet.types import ProbeType
+from pykubelet.kubelet.volumemanager.persistent_volumes import ClaimReader
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 from pykubelet.runtimes.dns import ClusterDns
 
@@ -145,6 +146,7 @@ def node_storage(deps: NodeDependencies, api: NodeObjects, inbox: SyncLoopInbox)
         root=root,
         objects=api.objects,
         tokens=TokenManager(source=deps.client, clock=deps.clock),
+        claims=ClaimReader(deps.client),
         node=api.own_node,
         mounter=deps.mounter,
         recorder=deps.recorder,

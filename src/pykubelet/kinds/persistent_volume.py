@@ -34,6 +34,8 @@ from pykubelet.kinds.pod.volume_sources import REMOVED_STORAGE_WARNINGS, storage
 from pykubelet.kinds.pod.volumes import csi_driver_errors, host_path_errors, nfs_errors
 from pykubelet.kinds.rules import OneOf, immutable_fields_errors
 
+VOLUME_PROTECTION = "kubernetes.io/pv-protection"
+"""The finalizer of a volume that may be bound."""
 _RECLAIM_POLICIES = OneOf(("Delete", "Recycle", "Retain"))
 _DEPRECATED_ANNOTATIONS = {
     STORAGE_CLASS_ANNOTATION: STORAGE_CLASS_WARNING,

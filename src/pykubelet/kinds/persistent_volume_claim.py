@@ -54,6 +54,8 @@ _FORBIDDEN_METADATA = (
     "finalizers",
     "managedFields",
 )
+CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
+"""The finalizer of a claim that may be in use."""
 STORAGE_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 STORAGE_CLASS_WARNING = 'deprecated since v1.8; use "storageClassName" attribute instead'
 _SHORT_ACCESS_MODES = {

@@ -5,7 +5,7 @@ pkg/apis/storage/validation/validation.go
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError, duplicate, each_invalid, forbidden, invalid, required, too_long
@@ -91,6 +91,11 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return errors + immutable_fields_errors(new, old, ("volumeBindingMode",))
 
 
+def is_default_class(annotations: Mapping[str, str]) -> bool:
+    """Whether the annotations of a class make it the default."""
+    return any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
+
+
 def storage_class_warnings(document: Document) -> list[str]:
     """Warns about deprecated labels in the allowed topologies."""
     return [
@@ -104,9 +109,8 @@ def storage_class_warnings(document: Document) -> list[str]:
 def _cells(document: Document, age: Age) -> list[Any]:
     """Cells: name, provisioner, reclaim policy, volume binding mode, allow volume expansion, age."""
     annotations = at(document, "metadata", "annotations")
-    is_default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
     return [
-        f"{name_of(document)} (default)" if is_default else name_of(document),
+        f"{name_of(document)} (default)" if is_default_class(annotations) else name_of(document),
         document.get("provisioner", ""),
         document.get("reclaimPolicy", "Delete"),
         document.get("volumeBindingMode", "Immediate"),

@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from pykubelet.api.generated.core import Taint
+from pykubelet.api.generated.core import Node, Taint
 from pykubelet.api.pods import PODS
 from pykubelet.api.scheduling import is_tolerated, matches_node
 from pykubelet.scheduler import interpodaffinity, podtopologyspread
 from pykubelet.scheduler.cache import NodeInfo, PodInfo, SchedulerCache
+from pykubelet.scheduler.volumebinding import BindingPlan, ClaimKey
 
 UNSCHEDULABLE = "node(s) were unschedulable"
 OTHER_NAME = "node(s) didn't match the requested node name"
@@ -38,11 +39,20 @@ class ClusterEvent(Enum):
     """A pod was deleted or uses less."""
     POD_ADDED = auto()
     """A pod was assigned or its labels changed."""
+    VOLUME = auto()
+    """A persistent volume or storage class was added or changed."""
 
 
-_NODE = frozenset({ClusterEvent.NODE})
-_NODE_OR_POD_REMOVED = frozenset({ClusterEvent.NODE, ClusterEvent.POD_REMOVED})
-_ANY = frozenset(ClusterEvent)
+RetryEvent = ClusterEvent | ClaimKey
+"""What may help a rejected pod: an event of the cluster, or a change of one claim."""
+_NODE: frozenset[RetryEvent] = frozenset({ClusterEvent.NODE})
+_NODE_OR_POD_REMOVED: frozenset[RetryEvent] = frozenset({ClusterEvent.NODE, ClusterEvent.POD_REMOVED})
+_ANY: frozenset[RetryEvent] = frozenset({ClusterEvent.NODE, ClusterEvent.POD_REMOVED, ClusterEvent.POD_ADDED})
+_NODE_OR_VOLUME: frozenset[RetryEvent] = frozenset({ClusterEvent.NODE, ClusterEvent.VOLUME})
+
+
+BindingPlanner = Callable[[Node], BindingPlan]
+"""Plans the claims of one pod on a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ class FilterStatus:
     """Why a node rejects a pod."""
 
     reasons: tuple[str, ...]
-    retry_on: frozenset[ClusterEvent]
+    retry_on: frozenset[RetryEvent]
     is_resolvable: bool = False
     """Whether removing pods from the node could help."""
 
@@ -62,14 +72,16 @@ class CycleState:
     pod_info: PodInfo
     constraints: tuple[podtopologyspread.SpreadConstraint, ...]
     domains: interpodaffinity.AffinityDomains
+    volume_plan: BindingPlanner | None
 
 
-def run_pre_filters(pod_info: PodInfo, cache: SchedulerCache) -> CycleState:
-    """Computes once per pod what the filters need for every node."""
+def run_pre_filters(pod_info: PodInfo, cache: SchedulerCache, volume_plan: BindingPlanner | None = None) -> CycleState:
+    """Computes once per pod what the filters need for every node; `volume_plan` is that of a pod with claims."""
     return CycleState(
         pod_info,
         podtopologyspread.hard_constraints(pod_info.pod, cache),
         interpodaffinity.affinity_domains_of(pod_info, cache),
+        volume_plan,
     )
 
 
@@ -111,6 +123,13 @@ def _node_resources_fit(cycle_state: CycleState, node_info: NodeInfo) -> FilterS
     return FilterStatus(tuple(reasons), _NODE_OR_POD_REMOVED, is_resolvable) if reasons else None
 
 
+def _volume_binding(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
+    if cycle_state.volume_plan is None:
+        return None
+    reasons = cycle_state.volume_plan(node_info.node).reasons
+    return FilterStatus(reasons, _NODE_OR_VOLUME) if reasons else None
+
+
 def _topology_spread(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
     reason = podtopologyspread.filter_topology_spread(cycle_state.constraints, node_info.labels)
     return FilterStatus((reason,), _ANY, reason == podtopologyspread.NOT_EVEN) if reason else None
@@ -125,6 +144,7 @@ _FILTERS: tuple[Callable[[CycleState, NodeInfo], FilterStatus | None], ...] = (
     _node_filters,
     _node_ports,
     _node_resources_fit,
+    _volume_binding,
     _topology_spread,
     _inter_pod_affinity,
 )

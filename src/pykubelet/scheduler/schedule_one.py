@@ -16,19 +16,47 @@ from dataclasses import dataclass
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, NotFound
-from pykubelet.api.generated.core import Binding, Namespace, Node, ObjectReference, Pod, PodCondition, PodSpec
+from pykubelet.api.generated.core import (
+    Binding,
+    Namespace,
+    Node,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodCondition,
+    PodSpec,
+)
 from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.generated.storage import StorageClass
 from pykubelet.api.pods import condition_patch, is_terminal, pod_label
 from pykubelet.api.scheduling import NODE_NAME_FIELD
-from pykubelet.api.scheme import NAMESPACES, NODES, POD_BINDINGS, PODS
+from pykubelet.api.scheme import (
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_BINDINGS,
+    PODS,
+    STORAGE_CLASSES,
+)
+from pykubelet.api.volumes import pod_claims
 from pykubelet.client.indexer import PodIndex
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Writer
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
 from pykubelet.scheduler.cache import PodInfo, SchedulerCache, new_pod_info, pod_priority
-from pykubelet.scheduler.filters import ClusterEvent, FilterStatus, run_filters, run_pre_filters
+from pykubelet.scheduler.filters import (
+    BindingPlanner,
+    ClusterEvent,
+    FilterStatus,
+    RetryEvent,
+    run_filters,
+    run_pre_filters,
+)
 from pykubelet.scheduler.scheduling_queue import SchedulingQueue
 from pykubelet.scheduler.scores import select_host
+from pykubelet.scheduler.volumebinding import ClaimKey, PodVolumeClaims, VolumeBinder
 
 log = get_logger(__name__)
 NO_NODES = "no nodes available to schedule pods"
@@ -41,6 +69,8 @@ _NEVER = "not eligible due to preemptionPolicy=Never."
 SCHEDULER_NAME = "default-scheduler"
 """The `spec.schedulerName` this scheduler serves, and the source of its events."""
 _MAX_NOTE = 1024
+BIND_TIMEOUT_SECONDS = 600.0
+"""Upstream's time for volumes to be bound, after which the failure is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +78,7 @@ class FitError:
     """No node fits the pod."""
 
     message: str
-    retry_on: frozenset[ClusterEvent]
+    retry_on: frozenset[RetryEvent]
     """The cluster events after which the pod is tried again."""
 
 
@@ -61,6 +91,9 @@ class Scheduler:
         self._cache = SchedulerCache()
         self._queue = SchedulingQueue(clock)
         self._bound: set[str] = set()
+        self._volumes = VolumeBinder(client)
+        self._binding_volumes: dict[str, float] = {}
+        """The UIDs of pods whose node is chosen and whose claims are being bound, with the time when that started."""
 
     def listen(self, informers: Informers) -> None:
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
@@ -70,6 +103,10 @@ class Scheduler:
             changed=self.namespace_changed,
             deleted=lambda old: self._cache.drop_namespace(old.metadata.name),
         )
+
+        informers.add_event_handler(PERSISTENT_VOLUME_CLAIMS, changed=self.claim_changed, deleted=self.claim_deleted)
+        informers.add_event_handler(PERSISTENT_VOLUMES, changed=self.volume_changed, deleted=self._volumes.drop_volume)
+        informers.add_event_handler(STORAGE_CLASSES, changed=self.class_changed, deleted=self._volumes.drop_class)
 
     def pod_added(self, pod: Pod) -> None:
         """Caches an assigned pod, or queues one that needs a node."""
@@ -120,6 +157,23 @@ class Scheduler:
         self._cache.put_namespace(namespace.metadata.name, namespace.metadata.labels)
         self._queue.move_on_event(ClusterEvent.POD_ADDED)
 
+    def claim_changed(self, claim: PersistentVolumeClaim) -> None:
+        """Records a claim and retries the pods that wait for it."""
+        self._volumes.put_claim(claim)
+        self._queue.move_on_event(ClaimKey(claim.metadata.namespace, claim.metadata.name))
+
+    def claim_deleted(self, claim: PersistentVolumeClaim) -> None:
+        self._volumes.drop_claim(claim)
+        self._queue.move_on_event(ClaimKey(claim.metadata.namespace, claim.metadata.name))
+
+    def volume_changed(self, volume: PersistentVolume) -> None:
+        self._volumes.put_volume(volume)
+        self._queue.move_on_event(ClusterEvent.VOLUME)
+
+    def class_changed(self, storage_class: StorageClass) -> None:
+        self._volumes.put_class(storage_class)
+        self._queue.move_on_event(ClusterEvent.VOLUME)
+
     async def process_next(self) -> None:
         key = await self._queue.get()
         pod = self._pods.get(key)
@@ -137,23 +191,69 @@ class Scheduler:
             self._queue.retry(pod)
 
     async def _schedule(self, pod: Pod) -> None:
-        # Removes what an earlier attempt assumed, whose Binding may have been lost.
-        self._removed(pod.metadata.uid)
-        decision = schedule_pod(new_pod_info(pod), self._cache)
+        meta = pod.metadata
+        if meta.uid in self._binding_volumes:
+            # Its room stays taken: this attempt chooses the node of its volumes again.
+            self._cache.drop_pod(meta.uid)
+        else:
+            # Removes what an earlier attempt assumed, whose Binding may have been lost.
+            self._removed(meta.uid)
+        claims = self._volumes.find_claims(pod)
+        decision = self._decide(pod, claims)
         if isinstance(decision, FitError):
+            if self._binding_volumes.pop(meta.uid, None) is not None:
+                self._queue.move_on_event(ClusterEvent.POD_REMOVED)
             self._queue.add_unschedulable(pod, decision.retry_on)
             self._record_failure(pod, decision.message)
             await self._update_condition(pod, decision.message)
             return
         self._cache.put_pod(pod, decision)
         try:
+            if isinstance(claims, PodVolumeClaims) and claims.delayed:
+                await self._bind_volumes(pod, claims, decision)
+                return
+            self._binding_volumes.pop(meta.uid, None)
             await self._bind(pod, decision)
         except NotFound:
-            self._removed(pod.metadata.uid)
+            self._removed(meta.uid)
         except ApiError as error:
             # The pod may be bound nevertheless: it stays assumed, and its condition unchanged.
             self._queue.retry(pod)
             self._record_failure(pod, f'running Bind plugin "DefaultBinder": {error}')
+
+    def _decide(self, pod: Pod, claims: PodVolumeClaims | str) -> str | FitError:
+        """The best node for a pod, or why there is none."""
+        pod_info, cache = new_pod_info(pod), self._cache
+        if isinstance(claims, str):
+            keys = frozenset(ClaimKey(pod.metadata.namespace, name) for _, name in pod_claims(pod))
+            if not cache.nodes:
+                return schedule_pod(pod_info, cache)
+            return FitError(_message(pod_info, cache, {}, claims), keys)
+        if not claims.keys:
+            return schedule_pod(pod_info, cache)
+        return schedule_pod(pod_info, cache, lambda node: self._volumes.plan(claims, node, cache.nodes))
+
+    async def _bind_volumes(self, pod: Pod, claims: PodVolumeClaims, node_name: str) -> None:
+        """Has the claims of a pod bound for its node; the pod is tried again when one of them changes."""
+        uid, now = pod.metadata.uid, self._clock.monotonic()
+        started = self._binding_volumes.setdefault(uid, now)
+        plan = self._volumes.plan(claims, self._cache.nodes[node_name].node, self._cache.nodes)
+        try:
+            await self._volumes.bind(plan, node_name)
+        except ApiError as error:
+            self._queue.retry(pod)
+            self._record_failure(pod, f'running PreBind plugin "VolumeBinding": {error}')
+            return
+        if now - started >= BIND_TIMEOUT_SECONDS:
+            self._binding_volumes[uid] = now
+            message = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
+            self._record_failure(pod, message)
+            await self._update_condition(pod, message)
+        newest = self._volumes.find_claims(pod)
+        if isinstance(newest, PodVolumeClaims) and newest.delayed:
+            self._queue.wait(pod, frozenset(claims.keys))
+        else:
+            self._queue.add(pod)
 
     async def _bind(self, pod: Pod, node_name: str) -> None:
         meta = pod.metadata
@@ -188,6 +288,7 @@ class Scheduler:
     def _assigned(self, pod: Pod, *events: ClusterEvent) -> None:
         """Caches an assigned pod; if that changes something, retries the pods waiting for these events."""
         self._bound.discard(pod.metadata.uid)
+        self._binding_volumes.pop(pod.metadata.uid, None)
         if is_terminal(pod.status.phase):
             self._removed(pod.metadata.uid)
         elif self._cache.put_pod(pod):
@@ -196,6 +297,7 @@ class Scheduler:
 
     def _removed(self, uid: str) -> None:
         self._bound.discard(uid)
+        self._binding_volumes.pop(uid, None)
         if self._cache.drop_pod(uid):
             self._queue.move_on_event(ClusterEvent.POD_REMOVED)
 
@@ -205,14 +307,14 @@ class Scheduler:
         return newest is None or newest.metadata.uid != pod.metadata.uid or bool(newest.spec.node_name)
 
 
-def schedule_pod(pod_info: PodInfo, cache: SchedulerCache) -> str | FitError:
-    """Returns the name of the best node for a pod, or a FitError."""
+def schedule_pod(pod_info: PodInfo, cache: SchedulerCache, volume_plan: BindingPlanner | None = None) -> str | FitError:
+    """Returns the name of the best node for a pod, or a FitError; `volume_plan` is that of a pod with claims."""
     if not cache.nodes:
         return FitError(NO_NODES, frozenset({ClusterEvent.NODE}))
     named = required_node_names(pod_info.pod.spec)
     if named is not None and not named:
         return FitError(_message(pod_info, cache, {}, _TERMS_CONFLICT), frozenset())
-    cycle_state = run_pre_filters(pod_info, cache)
+    cycle_state = run_pre_filters(pod_info, cache, volume_plan)
     candidates = (
         cache.nodes if named is None else {name: cache.nodes[name] for name in sorted(named & set(cache.nodes))}
     )

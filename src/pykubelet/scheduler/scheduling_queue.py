@@ -13,7 +13,7 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import pod_label
 from pykubelet.client.indexer import age_key
 from pykubelet.scheduler.cache import pod_priority
-from pykubelet.scheduler.filters import ClusterEvent
+from pykubelet.scheduler.filters import RetryEvent
 
 BACKOFF = Backoff(first_seconds=1, limit_seconds=10)
 LONGEST_WAIT_SECONDS = 300.0
@@ -27,7 +27,8 @@ class SchedulingQueue:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ready: KeyedQueue[str, None] = KeyedQueue()
-        self._unschedulable: dict[ClusterEvent, dict[str, int]] = {event: {} for event in ClusterEvent}
+        self._unschedulable: dict[RetryEvent, dict[str, int]] = {}
+        self._retry_on: dict[str, frozenset[RetryEvent]] = {}
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, float] = {}
 
@@ -43,12 +44,17 @@ class SchedulingQueue:
         self._failures.pop(key, None)
         self._not_before.pop(key, None)
 
-    def add_unschedulable(self, pod: Pod, retry_on: frozenset[ClusterEvent]) -> None:
+    def add_unschedulable(self, pod: Pod, retry_on: frozenset[RetryEvent]) -> None:
         """Retries a pod that did not fit after one of these events, or after five minutes."""
+        self._failed(pod_label(pod))
+        self.wait(pod, retry_on)
+
+    def wait(self, pod: Pod, retry_on: frozenset[RetryEvent]) -> None:
+        """Retries a pod after one of these events, without a backoff for this attempt, or after five minutes."""
         key = pod_label(pod)
-        self._failed(key)
+        self._retry_on[key] = retry_on
         for each in retry_on:
-            self._unschedulable[each][key] = queue_sort_key(pod)
+            self._unschedulable.setdefault(each, {})[key] = queue_sort_key(pod)
         self._ready.put_later(key, None, LONGEST_WAIT_SECONDS, priority=queue_sort_key(pod))
 
     def retry(self, pod: Pod) -> None:
@@ -57,9 +63,9 @@ class SchedulingQueue:
         self._failed(key)
         self._put_when_due(key, queue_sort_key(pod))
 
-    def move_on_event(self, event: ClusterEvent) -> None:
+    def move_on_event(self, event: RetryEvent) -> None:
         """Moves the pods that an event may help to the active queue, each once per attempt."""
-        for key, priority in tuple(self._unschedulable[event].items()):
+        for key, priority in tuple(self._unschedulable.get(event, {}).items()):
             self._remove_unschedulable(key)
             self._put_when_due(key, priority)
 
@@ -87,8 +93,11 @@ class SchedulingQueue:
             self._ready.put(key, None, priority=priority)
 
     def _remove_unschedulable(self, key: str) -> None:
-        for unschedulable in self._unschedulable.values():
-            unschedulable.pop(key, None)
+        for event in self._retry_on.pop(key, ()):
+            waiting = self._unschedulable[event]
+            waiting.pop(key, None)
+            if not waiting:
+                del self._unschedulable[event]
 
 
 def queue_sort_key(pod: Pod) -> int:

@@ -20,6 +20,7 @@ from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
 from pykubelet.apiserver.admission.services import ServiceAllocation
+from pykubelet.apiserver.admission.storage import StorageAdmission
 from pykubelet.apiserver.apiextensions.controller import CustomResources
 from pykubelet.apiserver.handlers.write import allow_all
 from pykubelet.apiserver.loopback import LoopbackClient
@@ -90,6 +91,7 @@ async def local_api(
                 PriorityAndTolerations(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
                 RuntimeClassAdmission(store.newest),
                 ServiceAllocation(lambda: store.list("services").entries),
+                StorageAdmission(lambda: store.list("storageclasses.storage.k8s.io").entries),
             ),
         )
         await ensure_first_objects(server.handle, registry)

@@ -13,13 +13,13 @@ from pykubelet.kubelet.volumemanager import filesystem
 from pykubelet.kubelet.volumemanager.desired_state_of_world import plan_volumes
 from pykubelet.kubelet.volumemanager.errors import VolumeError, VolumesNotRemoved
 from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
+from pykubelet.kubelet.volumemanager.host_path import check_host_path
 from pykubelet.kubelet.volumemanager.pod_dirs import PodDir, pod_dir
 from pykubelet.kubelet.volumemanager.projected import FileContent, Payload
 from pykubelet.kubelet.volumemanager.volume_manager import (
     VolumeJob,
     VolumeOutcome,
     VolumeSetUp,
-    check_host_path,
     pods_on_disk,
     remove_pod_folder,
     tear_down_volumes,

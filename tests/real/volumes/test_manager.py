@@ -120,13 +120,13 @@ async def test_mount_timeout_names_the_missing_volumes(world: World) -> None:
 
 async def test_unsupported_volume_fails_at_once(world: World) -> None:
     """There is no wait for the mount timeout."""
-    pod = pod_with({"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, SCRATCH)
+    pod = pod_with({"name": "data", "nfs": {"server": "s", "path": "/"}}, SCRATCH)
     with pytest.raises(VolumesNotReady) as caught:
         async with asyncio.timeout(1):
             await world.mount(pod)
     assert str(caught.value) == (
         "unmounted volumes=[data scratch], unattached volumes=[], failed to process volumes=[data]: "
-        "persistentVolumeClaim volumes are not supported by this node"
+        "nfs volumes are not supported by this node"
     )
 
 

@@ -118,6 +118,15 @@ class AzureDiskVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, k
     read_only: bool | None = None
 
 
+class AzureFilePersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """AzureFilePersistentVolumeSource of core.v1."""
+
+    read_only: bool = False
+    secret_name: str = field(default_factory=str)
+    secret_namespace: str | None = None
+    share_name: str = field(default_factory=str)
+
+
 class AzureFileVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
     """AzureFileVolumeSource of core.v1."""
 
@@ -147,6 +156,28 @@ class Binding(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, r
     target: ObjectReference = field(default_factory=ObjectReference)
 
 
+class SecretReference(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """SecretReference of core.v1."""
+
+    name: str = ""
+    namespace: str = ""
+
+
+class CSIPersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """CSIPersistentVolumeSource of core.v1."""
+
+    controller_expand_secret_ref: SecretReference | None = None
+    controller_publish_secret_ref: SecretReference | None = None
+    driver: str = field(default_factory=str)
+    fs_type: str = ""
+    node_expand_secret_ref: SecretReference | None = None
+    node_publish_secret_ref: SecretReference | None = None
+    node_stage_secret_ref: SecretReference | None = None
+    read_only: bool = False
+    volume_attributes: Mapping[str, str] = {}
+    volume_handle: str = field(default_factory=str)
+
+
 class LocalObjectReference(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
     """LocalObjectReference of core.v1."""
 
@@ -170,6 +201,17 @@ class Capabilities(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     drop: tuple[str, ...] = ()
 
 
+class CephFSPersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """CephFSPersistentVolumeSource of core.v1."""
+
+    monitors: tuple[str, ...] = ()
+    path: str = ""
+    read_only: bool = False
+    secret_file: str = ""
+    secret_ref: SecretReference | None = None
+    user: str = ""
+
+
 class CephFSVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
     """CephFSVolumeSource of core.v1."""
 
@@ -179,6 +221,15 @@ class CephFSVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_o
     secret_file: str = ""
     secret_ref: LocalObjectReference | None = None
     user: str = ""
+
+
+class CinderPersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """CinderPersistentVolumeSource of core.v1."""
+
+    fs_type: str = ""
+    read_only: bool = False
+    secret_ref: SecretReference | None = None
+    volume_id: str = field(default_factory=str, name="volumeID")
 
 
 class CinderVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
@@ -847,6 +898,16 @@ class FCVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=
     wwids: tuple[str, ...] = ()
 
 
+class FlexPersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """FlexPersistentVolumeSource of core.v1."""
+
+    driver: str = field(default_factory=str)
+    fs_type: str = ""
+    options: Mapping[str, str] = {}
+    read_only: bool = False
+    secret_ref: SecretReference | None = None
+
+
 class FlexVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
     """FlexVolumeSource of core.v1."""
 
@@ -881,6 +942,15 @@ class GitRepoVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_
     revision: str = ""
 
 
+class GlusterfsPersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """GlusterfsPersistentVolumeSource of core.v1."""
+
+    endpoints: str = field(default_factory=str)
+    endpoints_namespace: str | None = None
+    path: str = field(default_factory=str)
+    read_only: bool = False
+
+
 class GlusterfsVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
     """GlusterfsVolumeSource of core.v1."""
 
@@ -907,6 +977,22 @@ class HostPathVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw
 
     path: str = field(default_factory=str)
     type: str | None = None
+
+
+class ISCSIPersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ISCSIPersistentVolumeSource of core.v1."""
+
+    chap_auth_discovery: bool = False
+    chap_auth_session: bool = False
+    fs_type: str = ""
+    initiator_name: str | None = None
+    iqn: str = field(default_factory=str)
+    iscsi_interface: str = ""
+    lun: int = field(default_factory=int)
+    portals: tuple[str, ...] = ()
+    read_only: bool = False
+    secret_ref: SecretReference | None = None
+    target_portal: str = field(default_factory=str)
 
 
 class ISCSIVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
@@ -953,6 +1039,13 @@ class LoadBalancerStatus(Struct, frozen=True, gc=False, omit_defaults=True, kw_o
     """LoadBalancerStatus of core.v1."""
 
     ingress: tuple[LoadBalancerIngress, ...] = ()
+
+
+class LocalVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """LocalVolumeSource of core.v1."""
+
+    fs_type: str | None = None
+    path: str = field(default_factory=str)
 
 
 class ModifyVolumeStatus(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
@@ -1133,6 +1226,140 @@ class Node(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rena
     status: NodeStatus = field(default_factory=NodeStatus)
 
 
+class VolumeNodeAffinity(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """VolumeNodeAffinity of core.v1."""
+
+    required: NodeSelector | None = None
+
+
+class PhotonPersistentDiskVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """PhotonPersistentDiskVolumeSource of core.v1."""
+
+    fs_type: str = ""
+    pd_id: str = field(default_factory=str, name="pdID")
+
+
+class PortworxVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """PortworxVolumeSource of core.v1."""
+
+    fs_type: str = ""
+    read_only: bool = False
+    volume_id: str = field(default_factory=str, name="volumeID")
+
+
+class QuobyteVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """QuobyteVolumeSource of core.v1."""
+
+    group: str = ""
+    read_only: bool = False
+    registry: str = field(default_factory=str)
+    tenant: str = ""
+    user: str = ""
+    volume: str = field(default_factory=str)
+
+
+class RBDPersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """RBDPersistentVolumeSource of core.v1."""
+
+    fs_type: str = ""
+    image: str = field(default_factory=str)
+    keyring: str = ""
+    monitors: tuple[str, ...] = ()
+    pool: str = ""
+    read_only: bool = False
+    secret_ref: SecretReference | None = None
+    user: str = ""
+
+
+class ScaleIOPersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ScaleIOPersistentVolumeSource of core.v1."""
+
+    fs_type: str = ""
+    gateway: str = field(default_factory=str)
+    protection_domain: str = ""
+    read_only: bool = False
+    secret_ref: SecretReference | None = None
+    ssl_enabled: bool = False
+    storage_mode: str = ""
+    storage_pool: str = ""
+    system: str = field(default_factory=str)
+    volume_name: str = ""
+
+
+class StorageOSPersistentVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """StorageOSPersistentVolumeSource of core.v1."""
+
+    fs_type: str = ""
+    read_only: bool = False
+    secret_ref: ObjectReference | None = None
+    volume_name: str = ""
+    volume_namespace: str = ""
+
+
+class VsphereVirtualDiskVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """VsphereVirtualDiskVolumeSource of core.v1."""
+
+    fs_type: str = ""
+    storage_policy_id: str = field(default="", name="storagePolicyID")
+    storage_policy_name: str = ""
+    volume_path: str = field(default_factory=str)
+
+
+class PersistentVolumeSpec(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """PersistentVolumeSpec of core.v1."""
+
+    access_modes: tuple[str, ...] = ()
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    azure_file: AzureFilePersistentVolumeSource | None = None
+    capacity: Mapping[str, str] = {}
+    cephfs: CephFSPersistentVolumeSource | None = None
+    cinder: CinderPersistentVolumeSource | None = None
+    claim_ref: ObjectReference | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    fc: FCVolumeSource | None = None
+    flex_volume: FlexPersistentVolumeSource | None = None
+    flocker: FlockerVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    glusterfs: GlusterfsPersistentVolumeSource | None = None
+    host_path: HostPathVolumeSource | None = None
+    iscsi: ISCSIPersistentVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+    mount_options: tuple[str, ...] = ()
+    nfs: NFSVolumeSource | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    persistent_volume_reclaim_policy: str = ""
+    photon_persistent_disk: PhotonPersistentDiskVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
+    quobyte: QuobyteVolumeSource | None = None
+    rbd: RBDPersistentVolumeSource | None = None
+    scale_io: ScaleIOPersistentVolumeSource | None = field(default=None, name="scaleIO")
+    storage_class_name: str = ""
+    storageos: StorageOSPersistentVolumeSource | None = None
+    volume_attributes_class_name: str | None = None
+    volume_mode: str | None = None
+    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
+
+
+class PersistentVolumeStatus(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """PersistentVolumeStatus of core.v1."""
+
+    last_phase_transition_time: str | None = None
+    message: str = ""
+    phase: str = ""
+    reason: str = ""
+
+
+class PersistentVolume(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """PersistentVolume of core.v1."""
+
+    api_version: str = field(default_factory=lambda: "v1")
+    kind: str = field(default_factory=lambda: "PersistentVolume")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
+    status: PersistentVolumeStatus = field(default_factory=PersistentVolumeStatus)
+
+
 class PersistentVolumeClaimCondition(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
     """PersistentVolumeClaimCondition of core.v1."""
 
@@ -1172,13 +1399,6 @@ class PersistentVolumeClaimVolumeSource(Struct, frozen=True, gc=False, omit_defa
 
     claim_name: str = field(default_factory=str)
     read_only: bool = False
-
-
-class PhotonPersistentDiskVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
-    """PhotonPersistentDiskVolumeSource of core.v1."""
-
-    fs_type: str = ""
-    pd_id: str = field(default_factory=str, name="pdID")
 
 
 class PodDNSConfigOption(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
@@ -1270,14 +1490,6 @@ class TopologySpreadConstraint(Struct, frozen=True, gc=False, omit_defaults=True
     when_unsatisfiable: str = field(default_factory=str)
 
 
-class PortworxVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
-    """PortworxVolumeSource of core.v1."""
-
-    fs_type: str = ""
-    read_only: bool = False
-    volume_id: str = field(default_factory=str, name="volumeID")
-
-
 class PodCertificateProjection(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
     """PodCertificateProjection of core.v1."""
 
@@ -1321,17 +1533,6 @@ class ProjectedVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, k
 
     default_mode: int | None = None
     sources: tuple[VolumeProjection, ...] = ()
-
-
-class QuobyteVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
-    """QuobyteVolumeSource of core.v1."""
-
-    group: str = ""
-    read_only: bool = False
-    registry: str = field(default_factory=str)
-    tenant: str = ""
-    user: str = ""
-    volume: str = field(default_factory=str)
 
 
 class RBDVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
@@ -1379,15 +1580,6 @@ class StorageOSVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, k
     secret_ref: LocalObjectReference | None = None
     volume_name: str = ""
     volume_namespace: str = ""
-
-
-class VsphereVirtualDiskVolumeSource(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
-    """VsphereVirtualDiskVolumeSource of core.v1."""
-
-    fs_type: str = ""
-    storage_policy_id: str = field(default="", name="storagePolicyID")
-    storage_policy_name: str = ""
-    volume_path: str = field(default_factory=str)
 
 
 class Volume(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
@@ -1636,3 +1828,16 @@ class ServiceAccount(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=
     kind: str = field(default_factory=lambda: "ServiceAccount")
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     secrets: tuple[ObjectReference, ...] = ()
+
+
+class TopologySelectorLabelRequirement(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """TopologySelectorLabelRequirement of core.v1."""
+
+    key: str = field(default_factory=str)
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """TopologySelectorTerm of core.v1."""
+
+    match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()

@@ -18,6 +18,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.queues import KeyedQueue
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.errors import Conflict, ServiceUnavailable
+from pykubelet.client.informers import Informers
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -185,6 +186,10 @@ class KeyedController:
     """A controller whose workers sync the keys of one queue."""
 
     queue: WorkQueue
+
+    def listen(self, informers: Informers, /) -> None:
+        """Subscribes to the kinds whose changes lead to a sync."""
+        raise NotImplementedError
 
     async def sync(self, key: str, /) -> None:
         """Reconciles one key. Raises what went wrong, so that the key is retried; never runs twice at once for a key."""

@@ -13,6 +13,7 @@ from functools import partial
 from pykubelet.api.generated.core import Container, ContainerStateWaiting, ContainerStatus, Probe
 from pykubelet.api.pods import is_restartable_init_container, is_terminal
 from pykubelet.api.times import parse_time
+from pykubelet.api.volumes import pod_claims
 from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, PodSituation
 from pykubelet.kubelet.explain.terminating import blocked_by_termination
 from pykubelet.kubelet.explain.trail import NOT_SENT, SENT, TrailEntry
@@ -30,6 +31,7 @@ _IMAGE = {
 _NOT_STARTED = frozenset({"", "ContainerCreating", "PodInitializing"})
 # The texts are the API's, and object names contain no quotes.
 _MISSING = re.compile(r'(configmap|secret) "(?P<name>[^"]+)" not found|non-existent (config|secret) key')
+_UNBOUND = "unbound immediate PersistentVolumeClaims"
 _NETWORK = "network is not ready"
 REJECTED = "Pod was rejected: "
 """How the status message of a rejected pod begins."""
@@ -116,6 +118,10 @@ def _unscheduled(seen: PodSituation) -> Blocked | None:
     event = seen.newest("FailedScheduling")
     why = condition.message if condition is not None and condition.status == "False" else ""
     why = why or (event.fact("said") if event else "")
+    claims = ", ".join(name for _, name in pod_claims(pod))
+    if claims and (not why or _UNBOUND in why):
+        what, unblock = f"its claims to be bound to volumes: {claims}", "each has a volume; `describe pvc` says why not"
+        return Blocked(BlockingStep.SCHEDULING, what, unblock)
     if why:
         return Blocked(
             BlockingStep.SCHEDULING,

@@ -29,6 +29,8 @@ class Plugin(StrEnum):
     SECRET = "kubernetes.io/secret"  # noqa: S105  a kind, not a password
     DOWNWARD_API = "kubernetes.io/downward-api"
     PROJECTED = "kubernetes.io/projected"
+    PERSISTENT = "kubernetes.io/local-volume"
+    """A persistent volume behind a claim."""
 
 
 _PLUGINS = {
@@ -38,6 +40,8 @@ _PLUGINS = {
     "secret": Plugin.SECRET,
     "downward_api": Plugin.DOWNWARD_API,
     "projected": Plugin.PROJECTED,
+    "persistent_volume_claim": Plugin.PERSISTENT,
+    "ephemeral": Plugin.PERSISTENT,
 }
 PAYLOAD_PLUGINS = frozenset({Plugin.CONFIG_MAP, Plugin.SECRET, Plugin.DOWNWARD_API, Plugin.PROJECTED})
 """Plugins whose files come from the API: read-only for containers, rewritten when the source changes."""

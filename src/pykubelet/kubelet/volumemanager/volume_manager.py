@@ -6,13 +6,12 @@ what is on disk, not from memory, so it is the same after a restart. Volumes of 
 of other plugins only empty directories are removed. The directory of all volumes is never deleted with its content.
 
 Upstream: pkg/kubelet/volumemanager/volume_manager.go, pkg/volume/util/operationexecutor/operation_executor.go,
-pkg/volume/hostpath/host_path.go, pkg/kubelet/kubelet_volumes.go
+pkg/kubelet/kubelet_volumes.go
 """
 
 import asyncio
 import os
-import stat
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,7 +23,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.queues import KeyedQueue
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.aio.threads import in_thread
-from pykubelet.api.generated.core import HostPathVolumeSource, Pod, ServiceAccountTokenProjection, Volume
+from pykubelet.api.generated.core import Pod, ServiceAccountTokenProjection, Volume
 from pykubelet.api.pods import PodUid
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.kubelet.nodestatus.node_status import OwnNode
@@ -41,7 +40,9 @@ from pykubelet.kubelet.volumemanager.desired_state_of_world import (
 )
 from pykubelet.kubelet.volumemanager.errors import VolumeError, VolumesNotReady, VolumesNotRemoved, aggregate
 from pykubelet.kubelet.volumemanager.filesystem import Mounter
+from pykubelet.kubelet.volumemanager.host_path import check_host_path
 from pykubelet.kubelet.volumemanager.mounts import ReadyVolume
+from pykubelet.kubelet.volumemanager.persistent_volumes import ClaimedVolume, ClaimReader, prepare_volume
 from pykubelet.kubelet.volumemanager.pod_dirs import (
     VOLUMES,
     PodDir,
@@ -70,64 +71,24 @@ _RETRY = Backoff(first_seconds=0.5, limit_seconds=10)
 _WRITERS = 4
 # Files on disk are compared again only after this time: only the kubelet should change them.
 _TRUST_SECONDS = 600.0
-_CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
-    "Directory": (stat.S_ISDIR, "a directory"),
-    "DirectoryOrCreate": (stat.S_ISDIR, "a directory"),
-    "File": (stat.S_ISREG, "a file"),
-    "FileOrCreate": (stat.S_ISREG, "a file"),
-    "Socket": (stat.S_ISSOCK, "a socket file"),
-    "CharDevice": (stat.S_ISCHR, "a character device"),
-    "BlockDevice": (stat.S_ISBLK, "a block device"),
-}
-_OURS = frozenset(plugin.replace("/", "~") for plugin in Plugin)
-
-
-def check_host_path(source: HostPathVolumeSource) -> None:
-    """Check the type of a hostPath and create it if its type says so; raises VolumeError or OSError."""
-    path, expected = source.path, source.type or ""
-    if ".." in path.split("/"):
-        raise VolumeError(f"invalid HostPath `{path}`: must not contain '..'")
-    if "\0" in path:
-        raise VolumeError("invalid HostPath: must not contain a NUL byte")
-    if not expected:
-        return
-    if expected not in _CHECKS:
-        raise VolumeError(f"{expected} is an invalid volume type")
-    is_right, words = _CHECKS[expected]
-    try:
-        mode = Path(path).stat().st_mode
-    except OSError:
-        if _create(path, expected):
-            return
-        mode = 0
-    if not is_right(mode):
-        raise VolumeError(f"hostPath type check failed: {path} is not {words}")
-
-
-def _create(path: str, expected: str) -> bool:
-    match expected:
-        case "DirectoryOrCreate":
-            Path(path).mkdir(0o755, parents=True, exist_ok=True)
-        case "FileOrCreate":
-            os.close(os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o644))
-        case _:
-            return False
-    return True
+# Not those of persistent volumes: what is in them is never deleted by a pod.
+_OURS = frozenset(plugin.replace("/", "~") for plugin in Plugin if plugin is not Plugin.PERSISTENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class VolumeJob:
-    """A volume to set up; `payload` has its files, or the error if they are not available."""
+    """A volume to set up; `payload` has its files, `claimed` the volume behind a claim, or the error about either."""
 
     planned: PlannedVolume
     payload: Payload | VolumeError | None = None
+    claimed: ClaimedVolume | VolumeError | None = None
 
 
 def fingerprints(jobs: Iterable[VolumeJob]) -> tuple[tuple[str, bytes], ...] | None:
     """A value that is equal for jobs with equal results; None if the files of one are not available."""
     found: list[tuple[str, bytes]] = []
     for job in jobs:
-        if isinstance(job.payload, VolumeError):
+        if isinstance(job.payload, VolumeError) or isinstance(job.claimed, VolumeError):
             return None
         found.append((job.planned.name, fingerprint(job.payload or {})))
     return tuple(found)
@@ -149,6 +110,8 @@ class VolumeSetUp:
     group: int | None
     now: datetime
     mounter: Mounter
+    only_on_mismatch: bool = False
+    """Whether volumes whose root has the group already are left as they are (fsGroupChangePolicy)."""
 
     def make_all(self, jobs: Iterable[VolumeJob]) -> dict[str, VolumeOutcome]:
         """Set up every volume that is possible; return the outcomes by name."""
@@ -160,6 +123,8 @@ class VolumeSetUp:
         host_path = planned.volume.host_path
         path = host_path.path if host_path else self.directory.volume(planned.plugin, planned.name)
         ready = ReadyVolume(path, has_payload)
+        if isinstance(job.claimed, ClaimedVolume):
+            ready = ReadyVolume(job.claimed.path, job.claimed.read_only)
         try:
             is_on_disk = self._make(path, job)
         except (OSError, VolumeError) as problem:
@@ -175,6 +140,12 @@ class VolumeSetUp:
             return False
         if isinstance(job.payload, VolumeError):
             raise job.payload
+        if job.claimed is not None:
+            if isinstance(job.claimed, VolumeError):
+                raise job.claimed
+            mark = self.directory.volume(Plugin.PERSISTENT, job.claimed.name)
+            prepare_volume(job.claimed, mark, group=self.group, only_on_mismatch=self.only_on_mismatch)
+            return False
         is_on_disk = make_volume_folder(path, planned, group=self.group, mounter=self.mounter)
         if job.payload is not None:
             make_mount_points(path, planned.mount_points)
@@ -246,6 +217,8 @@ class _Record:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     ready: dict[str, ReadyVolume] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    claimed: dict[str, ClaimedVolume] = field(default_factory=dict)
+    """The volumes behind claims: once found, they are the pod's until it ends."""
     is_mounted: bool = False
     written: tuple[tuple[str, bytes], ...] | None = None
     """Fingerprints of the last successful write, which was at `written_at` on the monotonic clock."""
@@ -261,12 +234,14 @@ class VolumeManager:
         root: str,
         objects: PodObjects,
         tokens: TokenManager,
+        claims: ClaimReader,
         node: OwnNode,
         mounter: Mounter,
         recorder: EventRecorder,
         clock: Clock,
     ) -> None:
         self._root, self._objects, self._tokens, self._node = root, objects, tokens, node
+        self._claims = claims
         self._mounter, self._recorder, self._clock = mounter, recorder, clock
         self._records: dict[PodUid, _Record] = {}
         self._interest: ObjectUsers[PodUid] = ObjectUsers()
@@ -392,14 +367,19 @@ class VolumeManager:
         async with self._locks.hold(uid):
             # Changes from here on are not part of this attempt.
             record.changed.clear()
-            jobs = await self._jobs(pod, plan)
+            jobs = await self._jobs(record, plan)
             if self._records.get(uid) is not record:
                 return False
             prints, now = fingerprints(jobs), self._clock.monotonic()
             if prints is not None and prints == record.written and self._is_trusted(record):
                 return True
+            security = pod.spec.security_context
             work = VolumeSetUp(
-                directory=self.directory(uid), group=file_group(pod), now=self._clock.now(), mounter=self._mounter
+                directory=self.directory(uid),
+                group=file_group(pod),
+                only_on_mismatch=security is not None and security.fs_group_change_policy == "OnRootMismatch",
+                now=self._clock.now(),
+                mounter=self._mounter,
             )
             # The state on disk is unknown until the thread has finished.
             record.written = None
@@ -414,7 +394,8 @@ class VolumeManager:
         """Whether the last write was successful and recent, so that the disk need not be compared."""
         return record.written is not None and self._clock.monotonic() - record.written_at < _TRUST_SECONDS
 
-    async def _jobs(self, pod: Pod, plan: VolumePlan) -> list[VolumeJob]:
+    async def _jobs(self, record: _Record, plan: VolumePlan) -> list[VolumeJob]:
+        pod = record.pod
         needed = payload_sources(_with_files(plan))
         lookups = await self._objects.look_up(pod.metadata.namespace, needed)
         tokens: dict[ServiceAccountTokenProjection, str | Exception] = {}
@@ -424,7 +405,21 @@ class VolumeManager:
             except TokenRequestError as problem:
                 tokens[projection] = problem
         inputs = PayloadInputs(lookups=lookups, tokens=tokens, allocatable=self._node.allocatable())
-        return [_job(planned, pod, inputs) for planned in plan.volumes]
+        return [
+            VolumeJob(planned=planned, claimed=await self._find_claimed(record, planned))
+            if planned.plugin is Plugin.PERSISTENT
+            else _job(planned, pod, inputs)
+            for planned in plan.volumes
+        ]
+
+    async def _find_claimed(self, record: _Record, planned: PlannedVolume) -> ClaimedVolume | VolumeError:
+        if planned.name not in record.claimed:
+            try:
+                found = await self._claims.find(record.pod, planned.volume, self._node.current_or_initial())
+            except VolumeError as problem:
+                return problem
+            record.claimed[planned.name] = found
+        return record.claimed[planned.name]
 
     def _report(self, record: _Record, outcomes: dict[str, VolumeOutcome]) -> None:
         """Emit an event for a new problem of a volume."""

@@ -21,12 +21,14 @@ from pykubelet.api.generated.core import (
     NodeCondition,
     NodeStatus,
     ObjectReference,
+    PersistentVolumeClaimVolumeSource,
     Pod,
     PodCondition,
     PodReadinessGate,
     PodSchedulingGate,
     PodStatus,
     Probe,
+    Volume,
 )
 from pykubelet.kubelet.explain.explainer import event_trail, explain_from_api, node_problem, with_api_finalizers
 from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, PodSituation
@@ -66,6 +68,7 @@ def deleted(given: Pod, *finalizers: str) -> Pod:
     return replace(given, metadata=metadata)
 
 
+CLAIMED = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="orders"))
 UNSCHEDULABLE = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="0/3 nodes")
 PROBED = container(readiness_probe=Probe(period_seconds=5), startup_probe=Probe(period_seconds=5))
 BY_API: dict[str, tuple[Pod, list[Event], str, str, str]] = {
@@ -84,6 +87,13 @@ BY_API: dict[str, tuple[Pod, list[Event], str, str, str]] = {
         "0/3 nodes",
     ),
     "event": (pod(node_name=""), [event("FailedScheduling", "no room")], "", "scheduling", "no room"),
+    "claims": (
+        pod(node_name="", volumes=(CLAIMED,)),
+        [event("FailedScheduling", "pod has unbound immediate PersistentVolumeClaims")],
+        "",
+        "scheduling",
+        "its claims to be bound to volumes: orders",
+    ),
     "no scheduler": (pod(node_name=""), [], "", "scheduling", "default-scheduler"),
     "node gone": (pod(), [], "there is no such node", "node", "there is no such node"),
     "ends, node gone": (deleted(pod()), [], "it is not ready", "node", "to stop it"),

@@ -27,7 +27,7 @@ KINDS: list[Any] = [
     ({"projected": {}}, Plugin.PROJECTED, True),
 ]
 REFUSED: list[Any] = [
-    ({"persistentVolumeClaim": {"claimName": "c"}}, "persistentVolumeClaim volumes are not supported by this node"),
+    ({"nfs": {"server": "s", "path": "/"}}, "nfs volumes are not supported by this node"),
     ({"nfs": {"server": "s", "path": "/"}}, "nfs volumes are not supported by this node"),
     ({"gitRepo": {"repository": "https://example.com/a"}}, "gitRepo volumes are not supported by this node"),
     ({"csi": {"driver": "d"}}, "csi volumes are not supported by this node"),
