@@ -129,6 +129,22 @@ async def test_expansion_raises_the_capacity_of_volume_and_claim(tmp_path: Path)
         assert dict((await bench.volume(folder.name)).spec.capacity) == {"storage": "5Gi"}
 
 
+async def test_claim_of_a_pod_that_bypasses_the_scheduler_is_provisioned(tmp_path: Path) -> None:
+    """As those of static pods, whether pod or claim comes first; a pod of another node changes nothing."""
+    async with volume_bench(tmp_path, provisions=True) as bench:
+        await bench.add_node()
+        await asyncio.sleep(1)
+        await bench.add_claim("early")
+        await bench.add_claim("foreign")
+        await bench.add_pod("static", "early", nodeName=NODE)
+        await bench.add_pod("static-2", "late", nodeName=NODE)
+        await bench.add_pod("other", "foreign", nodeName="n2")
+        await bench.add_claim("late")
+        await bench.until_claim("early", "Bound")
+        await bench.until_claim("late", "Bound")
+        assert (await bench.claim("foreign")).status.phase == "Pending"
+
+
 async def test_ephemeral_volume_gets_a_claim_that_its_pod_owns(tmp_path: Path) -> None:
     """A claim that belongs to something else is never used."""
     async with volume_bench(tmp_path, provisions=True) as bench:

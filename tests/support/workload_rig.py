@@ -43,6 +43,8 @@ from pykubelet.controllers.framework.active_pods import ready_condition
 from pykubelet.controllers.framework.controller_history import sorted_revisions
 from pykubelet.controllers.framework.expectations import CountingExpectations
 from pykubelet.controllers.framework.pod_control import PodControl
+from pykubelet.controllers.persistentvolume.protection import ClaimProtectionController
+from pykubelet.controllers.persistentvolume.volume_index import PodsByClaim
 from pykubelet.controllers.statefulset.stateful_set import StatefulSetController, stateful_set_informers
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
@@ -61,7 +63,7 @@ class Cluster:
 
     @asynccontextmanager
     async def controllers(self, client: Client | None = None) -> AsyncIterator[None]:
-        """Runs the controllers of StatefulSets and DaemonSets, with another client if given."""
+        """Runs the controllers of StatefulSets, DaemonSets and claims, with another client if given."""
         way, clock = client or self.client, self.clock
         recorder = Recorder(sink=self.client, source=EventSource(component="tests"), clock=clock)
         informers = Informers(client=way, clock=clock)
@@ -76,7 +78,13 @@ class Cluster:
             expectations=CountingExpectations(),
             clock=clock,
         )
-        async with running_controllers(stateful, daemons, informers=informers, recorder=recorder):
+        by_claim = PodsByClaim()
+        by_claim.listen(informers)
+        # Without it, deleted claims would stay.
+        protection = ClaimProtectionController(
+            client=way, claims=informers.objects(PERSISTENT_VOLUME_CLAIMS), pods=by_claim
+        )
+        async with running_controllers(stateful, daemons, protection, informers=informers, recorder=recorder):
             yield
 
     async def create_set(self, **spec: Any) -> StatefulSet:

@@ -46,6 +46,10 @@ def volume_controllers(
     }
     if local_volumes is not None:
         made["local-provisioner"] = LocalProvisioner(
-            client=client, recorder=recorder_of(PROVISIONER), informers=informers, local_volumes=local_volumes
+            client=client,
+            recorder=recorder_of(PROVISIONER),
+            informers=informers,
+            pods=pods,
+            local_volumes=local_volumes,
         )
     return made

@@ -14,10 +14,17 @@ from pathlib import Path
 
 from pykubelet.aio.threads import in_thread
 from pykubelet.api.errors import AlreadyExists, NotFound
-from pykubelet.api.generated.core import Node, PersistentVolume, PersistentVolumeClaim
+from pykubelet.api.generated.core import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from pykubelet.api.generated.meta import DeleteOptions, Preconditions
 from pykubelet.api.generated.storage import StorageClass
-from pykubelet.api.scheme import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, as_documents
+from pykubelet.api.scheme import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+    as_documents,
+)
 from pykubelet.api.serializer import Document
 from pykubelet.api.volumes import (
     PROVISIONED_BY,
@@ -29,6 +36,7 @@ from pykubelet.api.volumes import (
     claim_reference,
     delays_binding,
     is_claim_bound,
+    pod_claims,
     storage_of,
     volume_fits_node,
 )
@@ -37,6 +45,7 @@ from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client, PatchType
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
+from pykubelet.controllers.persistentvolume.volume_index import PodsByClaim
 
 PROVISIONER = "pykubelet.io/local-path"
 CLASS = "standard"
@@ -65,9 +74,15 @@ class LocalProvisioner(KeyedController):
     """Syncs claims by `namespace/name`, volumes by `/name`, and the storage class."""
 
     def __init__(
-        self, *, client: Client, recorder: EventRecorder, informers: Informers, local_volumes: LocalVolumes
+        self,
+        *,
+        client: Client,
+        recorder: EventRecorder,
+        informers: Informers,
+        pods: PodsByClaim,
+        local_volumes: LocalVolumes,
     ) -> None:
-        self._client, self._recorder, self._here = client, recorder, local_volumes
+        self._client, self._recorder, self._pods, self._here = client, recorder, pods, local_volumes
         self._claims: ObjectIndex[PersistentVolumeClaim] = informers.objects(PERSISTENT_VOLUME_CLAIMS)
         self._volumes: ObjectIndex[PersistentVolume] = informers.objects(PERSISTENT_VOLUMES)
         self._classes: ObjectIndex[StorageClass] = informers.objects(STORAGE_CLASSES)
@@ -77,11 +92,20 @@ class LocalProvisioner(KeyedController):
     def listen(self, informers: Informers) -> None:
         informers.add_event_handler(PERSISTENT_VOLUME_CLAIMS, changed=self.claim_changed)
         informers.add_event_handler(PERSISTENT_VOLUMES, changed=self.volume_changed)
+        informers.add_event_handler(PODS, changed=self.pod_changed)
         self.queue.add(_CLASS_KEY)
 
     def claim_changed(self, claim: PersistentVolumeClaim) -> None:
-        if claim.metadata.annotations.get(STORAGE_PROVISIONER) == PROVISIONER:
+        is_ours = claim.metadata.annotations.get(STORAGE_PROVISIONER) == PROVISIONER
+        if is_ours or self._has_pod_here(claim):
             self.queue.add(key_of(claim))
+
+    def pod_changed(self, pod: Pod) -> None:
+        """A pod may have come to this node past the scheduler, as a static pod does."""
+        for _, name in pod_claims(pod):
+            claim = self._claims.get(f"{pod.metadata.namespace}/{name}")
+            if claim is not None and self._has_pod_here(claim):
+                self.queue.add(key_of(claim))
 
     def volume_changed(self, volume: PersistentVolume) -> None:
         if volume.metadata.annotations.get(PROVISIONED_BY) == PROVISIONER:
@@ -123,7 +147,11 @@ class LocalProvisioner(KeyedController):
         if storage_class is None or storage_class.provisioner != PROVISIONER or claim.spec.volume_name:
             return
         selected = claim.metadata.annotations.get(SELECTED_NODE, "")
-        if claim.metadata.deletion_timestamp is not None or (delays_binding(storage_class) and not selected):
+        if claim.metadata.deletion_timestamp is not None:
+            return
+        if delays_binding(storage_class) and not selected:
+            if self._has_pod_here(claim):
+                await self._select_node(claim)
             return
         if selected not in ("", node.metadata.name):
             return
@@ -147,6 +175,15 @@ class LocalProvisioner(KeyedController):
         with suppress(AlreadyExists):
             await self._client.create(as_documents(PERSISTENT_VOLUMES.resource), body)
         self._event(claim, NORMAL, "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
+
+    async def _select_node(self, claim: PersistentVolumeClaim) -> None:
+        """Selects this node for a claim in the scheduler's place."""
+        meta = claim.metadata
+        lock = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        change = {"metadata": {**lock, "annotations": {SELECTED_NODE: self._here.node_name}}}
+        await self._client.patch(
+            PERSISTENT_VOLUME_CLAIMS, meta.name, change, namespace=meta.namespace, patch_type=PatchType.MERGE
+        )
 
     async def _expand(self, claim: PersistentVolumeClaim, node: Node) -> None:
         """Raises the capacity of a volume, then of its claim, to what the claim requests."""
@@ -213,6 +250,11 @@ class LocalProvisioner(KeyedController):
         except NotFound:
             return False
         return found.metadata.uid == reference.uid and found.spec.volume_name in ("", volume.metadata.name)
+
+    def _has_pod_here(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a pod of this node waits for a claim to be bound."""
+        users = () if is_claim_bound(claim) else self._pods.using(key_of(claim))
+        return any(pod.spec.node_name == self._here.node_name for pod in users)
 
     def _is_here(self, volume: PersistentVolume, node: Node) -> bool:
         """Whether a volume is one of our folders: its name, path and node are those that we gave it."""
