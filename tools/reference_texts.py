@@ -13,6 +13,7 @@ FILES = (
     ("pki/apiserver.crt", "0644", "The server's own certificate, renewed in time."),
     ("pki/apiserver.key", "0600", "Its key."),
     ("pki/sa.key", "0600", "Signs the tokens of service accounts."),
+    ("volumes/", "0700", "The data of claims, a folder for each volume; only its reclaim policy removes it."),
     ("node/", "0750", "The node's folder, `--root-dir` of `pykubelet node`; the rest is in it."),
     (
         "node/logs/pods/",
@@ -27,6 +28,7 @@ FILES = (
     ),
     ("node/pki/", "0700", "The certificates and keys of the node: of its own API, and the one it joined with."),
     ("node/pods/", "", "The volumes of pods, a folder for each UID, and their hosts files and termination messages."),
+    ("node/kubelet.lock", "0600", "Locked while the node runs, so that no second one uses the folder."),
     ("node/process/", "", "Containers that are processes: what each was asked to be, and how it ended."),
     ("node/seccomp/", "", "Looked into for the `Localhost` profiles of pods; nothing is written there."),
 )

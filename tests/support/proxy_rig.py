@@ -21,7 +21,7 @@ from pykubelet.proxy.serviceport import IPFamily
 from pykubelet.testing.memory_api import MemoryApi
 
 NODE = "node-1"
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 40.0
 IP = "10.96.0.10"
 
 

@@ -5,7 +5,7 @@ They communicate only through the Kubernetes API.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
-from pykubelet.app.dns import open_dns
+from pykubelet.app.dns import RunningDns, open_dns
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
@@ -62,19 +62,18 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             served = await stack.enter_async_context(serves)
             seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
-            cluster_dns = open_dns(
-                client=served.client, clock=clock, cluster_ip=_DNS_ADDRESS, domain=node_settings.cluster_domain
-            )
-            dns = await stack.enter_async_context(cluster_dns)
+            dns = await stack.enter_async_context(_cluster_dns(node_settings, served.client, clock))
+            proxy_lock = await proxy.claim() if settings.service_proxy else None
+            if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
+                node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
-            root_ca = served.client_authority.decode()
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
             names = [name for name in CONTROLLERS if name != NAMESPACE]
             at_work = controllers(
                 client=served.client,
                 clock=clock,
-                root_ca=root_ca,
+                root_ca=served.client_authority.decode(),
                 authority=authority,
                 names=names,
                 counts=queues,
@@ -93,13 +92,21 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 )
                 runners["objects of files"] = with_ready_event(objects.run)
             if settings.service_proxy:
-                runners |= proxy.beside_node(client=served.client, clock=clock, node_name=node_settings.node_name)
+                runners |= proxy.beside_node(
+                    client=served.client, clock=clock, node_name=node_settings.node_name, lock=proxy_lock
+                )
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
             await node.shutdown.shut_down()
 
     program.run(main)
+
+
+def _cluster_dns(settings: NodeSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
+    pod_networks = (settings.pod_cidr,) if settings.pod_network == "own" else ()
+    domain = settings.cluster_domain
+    return open_dns(client=client, clock=clock, cluster_ip=_DNS_ADDRESS, domain=domain, pod_networks=pod_networks)
 
 
 @asynccontextmanager

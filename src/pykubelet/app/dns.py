@@ -28,6 +28,8 @@ class RunningDns:
     """A running DNS server: the Service's address, and what has to subscribe to the cluster's informers."""
 
     cluster_ip: str
+    is_reachable: bool
+    """Whether the machine has an address at which pods reach the server."""
     listeners: Sequence[Callable[[Informers], None]]
 
 
@@ -58,4 +60,4 @@ async def open_dns(
     }
     async with running(runners):
         await listens.wait()
-        yield RunningDns(cluster_ip, (zone.listen, clients.listen, service.listen))
+        yield RunningDns(cluster_ip, bool(node_address()), (zone.listen, clients.listen, service.listen))

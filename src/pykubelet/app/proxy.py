@@ -80,7 +80,17 @@ async def remove_rules() -> bool:
             raise CannotStart(f"the rules of Services are not deleted: {error}") from error
 
 
-def beside_node(*, client: Client, clock: Clock, node_name: str) -> dict[str, Runner]:
+async def claim() -> ProxyLock | None:
+    """The lock for `beside_node`, held, if the proxy can run now. Only then pods may depend on addresses of Services."""
+    if await Nft().problem():
+        return None
+    try:
+        return ProxyLock().acquire()
+    except (LockHeldError, OSError):
+        return None
+
+
+def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None) -> dict[str, Runner]:
     """The runners of the proxy of a machine that also runs a node: it never keeps the node from running."""
     recorder = Recorder(sink=client, source=EventSource(component=COMPONENT, host=node_name), clock=clock)
 
@@ -89,11 +99,13 @@ def beside_node(*, client: Client, clock: Clock, node_name: str) -> dict[str, Ru
         message = f"Services have no addresses on this machine: {problem}"
         recorder.event(node_reference(node_name), WARNING, "ServiceProxyNotRunning", message)
 
-    work = partial(_when_possible, client, clock, node_name, report)
+    work = partial(_when_possible, client, clock, node_name, lock or ProxyLock(), report)
     return {"events of the proxy": with_ready_event(recorder.run), "proxy": work}
 
 
-async def _when_possible(client: ListerWatcher, clock: Clock, node_name: str, report: Callable[[str], None]) -> None:
+async def _when_possible(
+    client: ListerWatcher, clock: Clock, node_name: str, lock: ProxyLock, report: Callable[[str], None]
+) -> None:
     """Run the proxy once no other one does; returns if this machine or user cannot have one. Reports one problem."""
     nft, is_reported = Nft(), False
     if problem := await nft.problem():
@@ -101,7 +113,7 @@ async def _when_possible(client: ListerWatcher, clock: Clock, node_name: str, re
         return
     while True:
         try:
-            with ProxyLock():
+            with lock:
                 proxier = await _proxier(nft, client, clock, node_name)
                 await proxier.run(asyncio.Event())
         except LockHeldError as error:

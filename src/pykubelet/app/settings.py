@@ -128,7 +128,7 @@ class ClusterSettings:
     """Whether the name is only the machine's; the folder of a node with another name is then refused."""
     runtime: str = "auto"
     cluster_dns: tuple[str, ...] = ()
-    """The name servers of pods; if empty, pods use the machine's, as the address of `kube-dns` needs a service proxy."""
+    """The name servers of pods; if empty, the address of `kube-dns` if the service proxy runs, else those of the machine."""
     pod_network: str = "host"
     """`own` gives each process pod a network of its own, `host` the machine's."""
     pod_cidr: str = "10.244.0.0/24"

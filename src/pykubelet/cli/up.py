@@ -56,7 +56,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     "--cluster-dns",
     multiple=True,
     metavar="ADDRESS",
-    help="Name server of pods; repeatable. Without it pods use the machine's name servers.",
+    help="Name server of pods; repeatable. By default `kube-dns` if the service proxy runs, else those of the machine.",
 )
 @click.option(
     "--service-proxy/--no-service-proxy",

@@ -19,12 +19,15 @@ class LockHeldError(Exception):
 
 
 class ProxyLock:
-    """The lock of this process's network namespace, held while the context lasts. OSError if it cannot be made."""
+    """The lock of this process's network namespace. OSError if it cannot be made."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder, self._file = folder, -1
 
-    def __enter__(self) -> Self:
+    def acquire(self) -> Self:
+        """Hold the lock from now on; LockHeldError if another process does."""
+        if self._file >= 0:
+            return self
         self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         path = self._folder / f"proxy-{_NAMESPACE.stat().st_ino}.lock"
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -41,7 +44,11 @@ class ProxyLock:
         self._file = file
         return self
 
+    def __enter__(self) -> Self:
+        return self.acquire()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._file)
+        self._file = -1

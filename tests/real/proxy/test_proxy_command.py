@@ -1,5 +1,6 @@
 """`pykubelet proxy` and `up` as programs, on a machine with a network of its own."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from network_lab import Caller, NetworkLab
+from process_lab import end_containers
 from proxy_rig import IP, NODE, endpoint_slice, service, until
 from pykubelet.api import serializer
 from pykubelet_process import PykubeletProcess, ServerProcess, UpProcess
@@ -113,6 +115,37 @@ def test_second_cluster_says_why_it_has_no_addresses(lab: NetworkLab, tmp_path: 
         for one in (first, second):
             if one.is_running:
                 one.kill()
+
+
+_IN_CLUSTER = """
+import ssl, urllib.request
+folder = "/var/run/secrets/kubernetes.io/serviceaccount"
+request = urllib.request.Request("https://kubernetes.default/api")
+request.add_header("Authorization", "Bearer " + open(f"{folder}/token").read())
+context = ssl.create_default_context(cafile=f"{folder}/ca.crt")
+print(urllib.request.urlopen(request, context=context, timeout=20).status)
+"""
+
+
+@pytest.mark.parametrize("network", ["host", "own"])
+def test_pod_finds_the_api_by_name(lab: NetworkLab, tmp_path: Path, network: str) -> None:
+    """Name from the cluster DNS, address of the Service, certificate and token: what every client library relies on."""
+    Up.lab = lab
+    up = Up(tmp_path, "--service-proxy", "--pod-network", network, name="node-1")
+    container = {"name": "main", "image": "any", "command": [sys.executable, "-c", _IN_CLUSTER]}
+    spec = {"restartPolicy": "OnFailure", "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asks"}, "spec": spec}
+    try:
+        up.start()
+        kubectl(lab, up.kubeconfig, "apply", "-f", "-", text=serializer.encode(pod).decode())
+        phase = ("get", "pod", "asks", "-o", "jsonpath={.status.phase}")
+        until(lambda: kubectl(lab, up.kubeconfig, *phase) == "Succeeded")
+        assert kubectl(lab, up.kubeconfig, "logs", "asks").splitlines()[-1] == "200"
+        kubectl(lab, up.kubeconfig, "delete", "pod", "asks", "--wait")
+    finally:
+        if up.is_running:
+            up.stop()
+        end_containers(up.data / "node/process")
 
 
 def _owner() -> int:
