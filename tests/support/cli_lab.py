@@ -82,13 +82,18 @@ class Sides:
         found = ""
         for _ in range(3):
             theirs, ours = (
-                [*timeless(done.stdout).splitlines(), *done.stderr.splitlines()]
+                [*timeless(as_newer_kubectl(done.stdout)).splitlines(), *done.stderr.splitlines()]
                 for done in (self.kubectl.run(*words, code=code), self.pykubelet.run(*words, code=code))
             )
             found = "\n".join(unified_diff(theirs, ours, "kubectl", "pykubelet", lineterm=""))
             if not found:
                 break
         return found
+
+
+def as_newer_kubectl(text: str) -> str:
+    """The text as kubectl 1.33 and later write it: whether a projected config map is optional."""
+    return re.sub(r"ConfigMapOptional: ( *)<nil>", r"Optional:          \1false", text)
 
 
 def timeless(text: str) -> str:

@@ -1,10 +1,9 @@
 """`pykubelet describe` prints the same lines as `kubectl describe`, except for ages.
 
 These intended differences are not compared here. Secrets show only the sizes of their values. A variable that takes
-its value from a label shows that value. Sources of a projected volume show `Optional: false`, as newer versions of
-kubectl do. Objects found by a name prefix are not followed by a blank line. Kinds without a describer of their own,
-such as service accounts, use the generic form that kubectl uses for custom resources. Keys of config maps and secrets
-are sorted; kubectl prints them in random order.
+its value from a label shows that value. Objects found by a name prefix are not followed by a blank line. Kinds without
+a describer of their own, such as service accounts, use the generic form that kubectl uses for custom resources. Keys of
+config maps and secrets are sorted; kubectl prints them in random order.
 """
 
 import re

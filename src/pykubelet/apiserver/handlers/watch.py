@@ -170,7 +170,8 @@ async def _batches_until(changes: ChangeWatch, ends_at: float, *, bookmarks: boo
         except TimeoutError:
             if due_at is None:
                 return
-            due_at = _next_bookmark(loop.time(), ends_at)
+            # A timer may fire a moment early; reading the clock then would have it fire again at once, and again.
+            due_at = _next_bookmark(max(loop.time(), due_at), ends_at)
             batch = changes.take()
             if batch.changes:
                 yield batch
