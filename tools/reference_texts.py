@@ -13,7 +13,7 @@ FILES = (
     ("pki/apiserver.crt", "0644", "The server's own certificate, renewed in time."),
     ("pki/apiserver.key", "0600", "Its key."),
     ("pki/sa.key", "0600", "Signs the tokens of service accounts."),
-    ("volumes/", "0700", "The data of claims, a folder for each volume; only its reclaim policy removes it."),
+    ("volumes/", "", "The data of claims, a folder for each volume, which only its reclaim policy removes."),
     ("node/", "0750", "The node's folder, `--root-dir` of `pykubelet node`; the rest is in it."),
     (
         "node/logs/pods/",

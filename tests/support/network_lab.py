@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from requirements import missing
 
@@ -38,12 +38,13 @@ def require_root_and_nft() -> None:
 
 
 def _set_namespace(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        if _LIBC.setns(handle, _NEW_NET):
-            raise OSError(ctypes.get_errno(), f"setns {path}")
-    finally:
-        os.close(handle)
+    with path.open("rb") as namespace:
+        _join(namespace)
+
+
+def _join(namespace: BinaryIO) -> None:
+    if _LIBC.setns(namespace.fileno(), _NEW_NET):
+        raise OSError(ctypes.get_errno(), f"setns {namespace.name}")
 
 
 class Namespace:
@@ -67,11 +68,12 @@ class Namespace:
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Moves this thread into the namespace while the context lasts."""
-        _set_namespace(self.path)
-        try:
-            yield
-        finally:
-            _set_namespace(Path(f"/proc/{os.getpid()}/ns/net"))
+        with Path("/proc/thread-self/ns/net").open("rb") as own:
+            _set_namespace(self.path)
+            try:
+                yield
+            finally:
+                _join(own)
 
     @property
     def enter(self) -> list[str]:
