@@ -268,7 +268,7 @@ async def test_metrics_that_nobody_serves_are_refused_with_their_reason(bench: A
 
 
 async def test_bounds_and_missing_targets(bench: Autoscaling) -> None:
-    """Replicas outside the bounds are corrected without metrics; none at all means that nobody wants autoscaling."""
+    """Replicas outside the bounds are corrected without metrics; a target with zero replicas is not scaled."""
     await bench.workload(replicas=9)
     async with bench.at_work():
         await bench.autoscaler(maxReplicas=4)

@@ -125,7 +125,7 @@ def _source_ranges(ranges: Iterable[str], family: IPFamily) -> tuple[str, ...]:
 
 
 def of_family(addresses: Iterable[str], family: IPFamily) -> tuple[str, ...]:
-    """The addresses of one family in their usual spelling, without what is no address."""
+    """The valid addresses of one family, in their canonical form."""
     found = []
     for each in addresses:
         try:

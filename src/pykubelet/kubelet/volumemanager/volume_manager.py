@@ -340,10 +340,10 @@ class VolumeManager:
         except (OSError, VolumesNotRemoved) as error:
             # Retried at every housekeeping, but logged only once.
             if self._orphan_problems.get(uid) != str(error):
-                log.warning("orphaned pod folder not removed", path=self.directory(uid), cause=str(error))
+                log.warning("orphaned pod folder not removed", path=self.directory(uid).path, cause=str(error))
             self._orphan_problems[uid] = str(error)
         else:
-            log.info("orphaned pod folder removed", path=self.directory(uid))
+            log.info("orphaned pod folder removed", path=self.directory(uid).path)
 
     def _changed(self, named: UsedObject | None) -> None:
         for uid in self._interest.users(named):

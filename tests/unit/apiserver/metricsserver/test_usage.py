@@ -86,7 +86,7 @@ TIMES = st.sampled_from(["", " 0", " 1700000000250", " -5", f" {'9' * 30}", " 99
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), NUMBERS, TIMES), max_size=6), NUMBERS, TIMES)
 def test_any_page_of_a_node_is_read(rows: list[tuple[str, str, str]], number: str, time: str) -> None:
-    """What is no number, or no possible one, is left out; the rest has a usage or none."""
+    """Lines without a possible number are left out; every other container has a usage or none."""
     lines = [f"node_cpu_usage_seconds_total {number}{time}", f"node_memory_working_set_bytes {number}{time}"]
     for name, value, at in rows:
         labels = f'{{container="{name}",namespace="n",pod="p"}}'
