@@ -19,6 +19,7 @@ from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
+from pykubelet.app.ingress import ingress_parts
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
@@ -69,18 +70,18 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
-            names = [name for name in CONTROLLERS if name != NAMESPACE]
+            ingress = ingress_parts(settings.ingress, client=served.client, clock=clock)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
                 root_ca=served.client_authority.decode(),
                 authority=authority,
-                names=names,
+                names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
-                listeners=dns.listeners,
+                listeners=(*dns.listeners, *ingress.listeners),
                 local_volumes=_local_volumes(settings, node),
             )
-            await stack.enter_async_context(at_work)
+            informed = await stack.enter_async_context(at_work)
             ready = asyncio.Event()
             runners: dict[str, Runner] = {"announcement": partial(_announce, node, served.url, say, ready)}
             if view is not None:
@@ -95,7 +96,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 runners |= proxy.beside_node(
                     client=served.client, clock=clock, node_name=node_settings.node_name, lock=proxy_lock
                 )
-            await stack.enter_async_context(running(runners))
+            await stack.enter_async_context(running(runners | ingress.runners(informed)))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
             await node.shutdown.shut_down()
