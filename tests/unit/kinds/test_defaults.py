@@ -11,12 +11,20 @@ from strategy_calls import POD_SPEC, SELECTOR, TEMPLATE
 _STRATEGIES = {kind.definition: kind.strategy for kind in KINDS}
 
 _CONTAINER = {
-    **{"name": "c", "image": "x", "imagePullPolicy": "Always", "resources": {}},
-    **{"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"},
+    "name": "c",
+    "image": "x",
+    "imagePullPolicy": "Always",
+    "resources": {},
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
 }
 _POD = {
-    **{"containers": [_CONTAINER], "dnsPolicy": "ClusterFirst", "restartPolicy": "Always"},
-    **{"schedulerName": "default-scheduler", "securityContext": {}, "terminationGracePeriodSeconds": 30},
+    "containers": [_CONTAINER],
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "schedulerName": "default-scheduler",
+    "securityContext": {},
+    "terminationGracePeriodSeconds": 30,
 }
 # What the template of a workload gets, as a merge patch.
 _FILLED = {"spec": _POD}
@@ -57,7 +65,9 @@ DEFAULTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"spec": {"ports": [{"port": 80}]}},
         {
             "spec": {
-                **{"type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"},
+                "type": "ClusterIP",
+                "sessionAffinity": "None",
+                "internalTrafficPolicy": "Cluster",
                 "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
             },
             "status": {"loadBalancer": {}},
@@ -78,7 +88,10 @@ DEFAULTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         _WORKLOAD,
         {
             "spec": {
-                **{"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600, "template": _FILLED},
+                "replicas": 1,
+                "revisionHistoryLimit": 10,
+                "progressDeadlineSeconds": 600,
+                "template": _FILLED,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}},
             },
             "status": {},
@@ -89,14 +102,20 @@ DEFAULTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"spec": {**_WORKLOAD["spec"], "volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": {}}]}},
         {
             "spec": {
-                **{"replicas": 1, "revisionHistoryLimit": 10, "podManagementPolicy": "OrderedReady"},
-                **{"template": _FILLED, "serviceName": ""},
+                "replicas": 1,
+                "revisionHistoryLimit": 10,
+                "podManagementPolicy": "OrderedReady",
+                "template": _FILLED,
+                "serviceName": "",
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
                 "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
                 "volumeClaimTemplates": [
                     {
-                        **{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "v"}},
-                        **{"spec": {"volumeMode": "Filesystem", "resources": {}}, "status": {"phase": "Pending"}},
+                        "apiVersion": "v1",
+                        "kind": "PersistentVolumeClaim",
+                        "metadata": {"name": "v"},
+                        "spec": {"volumeMode": "Filesystem", "resources": {}},
+                        "status": {"phase": "Pending"},
                     }
                 ],
             },
@@ -109,7 +128,8 @@ DEFAULTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {
             "metadata": {"annotations": {"deprecated.daemonset.template.generation": "0"}},
             "spec": {
-                **{"revisionHistoryLimit": 10, "template": _FILLED},
+                "revisionHistoryLimit": 10,
+                "template": _FILLED,
                 "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
             },
             "status": dict.fromkeys(
@@ -122,8 +142,13 @@ DEFAULTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"spec": {"template": _JOB_TEMPLATE}},
         {
             "spec": {
-                **{"completions": 1, "parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed"},
-                **{"suspend": False, "manualSelector": False, "podReplacementPolicy": "TerminatingOrFailed"},
+                "completions": 1,
+                "parallelism": 1,
+                "backoffLimit": 6,
+                "completionMode": "NonIndexed",
+                "suspend": False,
+                "manualSelector": False,
+                "podReplacementPolicy": "TerminatingOrFailed",
                 "template": _FILLED_JOB,
             },
             "status": {},
@@ -134,8 +159,10 @@ DEFAULTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": _JOB_TEMPLATE}}}},
         {
             "spec": {
-                **{"concurrencyPolicy": "Allow", "suspend": False},
-                **{"successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1},
+                "concurrencyPolicy": "Allow",
+                "suspend": False,
+                "successfulJobsHistoryLimit": 3,
+                "failedJobsHistoryLimit": 1,
                 "jobTemplate": {"metadata": {}, "spec": {"template": _FILLED_JOB}},
             },
             "status": {},
