@@ -64,7 +64,8 @@ def _matches_path(kind: str, rule: str, path: str) -> tuple[int, int] | None:
 
 def _naive(known: dict[str, Ingress], host: str, path: str) -> str | None:
     """The Service of the best rule, or of the best default backend."""
-    best, chosen = (), None
+    best: tuple[int, ...] = ()
+    chosen: str | None = None
     for one in sorted(known.values(), key=_order):
         for rule in one.spec.rules:
             level = _matches_host(rule.host, host)
@@ -77,10 +78,10 @@ def _naive(known: dict[str, Ingress], host: str, path: str) -> str | None:
         return chosen
     for one in sorted(known.values(), key=_order):
         for name in [rule.host for rule in one.spec.rules] or [""]:
-            level = (_matches_host(name, host),)
-            if one.spec.default_backend is not None and level > max(best, (0,)):
+            score = (_matches_host(name, host),)
+            if one.spec.default_backend is not None and score > max(best, (0,)):
                 assert one.spec.default_backend.service is not None
-                best, chosen = level, one.spec.default_backend.service.name
+                best, chosen = score, one.spec.default_backend.service.name
     return chosen
 
 
