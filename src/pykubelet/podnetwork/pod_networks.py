@@ -5,25 +5,32 @@ routed: there is no bridge, so replies to a Service pass the node's connection t
 the first address of the range on each link and is the pods' gateway. Probes come from that address.
 
 Everything is in the kernel and in the folder of the namespaces, so it survives the node's agent. Removing a namespace removes
-its links, addresses and routes.
+its links, addresses and routes. Host ports and the other rules are in one nftables table, see `masquerade.py`.
 """
 
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
+from pykubelet.aio.log import get_logger
 from pykubelet.aio.threads import in_thread
+from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
+from pykubelet.podnetwork.host_ports import HostPortError, HostPorts, PortMapping
 from pykubelet.podnetwork.masquerade import Masquerade
 from pykubelet.podnetwork.namespaces import NetworkNamespaces
-from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, LOOPBACK_INDEX, Netlink
+from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, LOOPBACK_INDEX, POD_LINKS, Netlink
+
+log = get_logger(__name__)
 
 _LINK_PREFIX, _POD_LINK, _POD_LINK_INDEX = "veth", "eth0", 2
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+_LINKS = Path("/proc/sys/net/ipv4/conf")
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -43,6 +50,7 @@ class PodNetworks:
         self._namespaces = NetworkNamespaces(folder)
         self._range = ipaddress.IPv4Network(pod_cidr) if pod_cidr else None
         self._masquerade = Masquerade(folder, pod_cidr)
+        self._host_ports = HostPorts(self._masquerade.table)
         # Written only in `_in_thread`, by one operation at a time.
         self._addresses: dict[str, str] = {}
         self._last = ""
@@ -57,42 +65,75 @@ class PodNetworks:
         """The file of a pod's namespace."""
         return self._namespaces.path(name)
 
-    async def open(self, known: Mapping[str, str], last: str = "") -> Collection[str]:
+    async def open(
+        self, known: Mapping[str, str], last: str, mappings: Mapping[str, Sequence[PortMapping]]
+    ) -> Collection[str]:
         """Take over the networks of earlier agents and remove all others; returns those of `known` that are gone.
 
-        `known` has the addresses of networks by name, `last` is the newest one. PodNetworkError if networks are enabled but
-        impossible here.
+        `known` has the addresses of networks by name, `mappings` their host ports, `last` is the newest address.
+        PodNetworkError if networks are enabled but impossible here.
         """
         self._last = last
         lost = await self._in_thread(self._take_over, known)
+        for name, address in self._addresses.items():
+            with suppress(HostPortError):
+                self._host_ports.add(name, address, mappings.get(name, ()))
         if self._range is not None:
             try:
-                await self._in_thread(_FORWARDING.write_text, "1")
+                await self._in_thread(self._prepare_machine)
             except OSError as error:
                 raise PodNetworkError(f"the machine cannot forward packets of pods: {_reason(error)}") from error
-            await self._masquerade.apply()
+            if problem := await self._masquerade.apply(self._host_ports.everything()):
+                log.warning("pods do not reach addresses outside of the machine", cause=problem)
         return lost
 
     async def close(self) -> None:
         """Remove what is there for all pods if there is no pod any more."""
-        if self._range is not None and not self._addresses:
+        if self._range is not None:
+            # The links of pods have the address too.
+            with suppress(OSError):
+                await self._in_thread(remove_gateway, str(self._range[1]))
+        if not self._addresses and self._namespaces.exist():
             await self._masquerade.remove()
 
-    async def attach(self, name: str) -> str:
-        """Create a network; returns the pod's address. A cancelled call has created it or not."""
+    async def attach(self, name: str, mappings: Sequence[PortMapping] = ()) -> str:
+        """Create a network with these host ports; returns the pod's address. A cancelled call has created it or not."""
         try:
-            return await self._in_thread(self._attach, name)
+            address = await self._in_thread(self._attach, name, any(one.is_on_loopback for one in mappings))
         except OSError as error:
             raise PodNetworkError(f"the pod's network cannot be created: {_reason(error)}") from error
+        if mappings:
+            await self._open_host_ports(name, address, mappings)
+        return address
 
     async def detach(self, name: str) -> None:
         """Remove a network if it exists."""
+        # First, so that the ports never lead to the next pod with this address.
+        await self._close_host_ports(name)
         if name not in self._addresses:
             return
         try:
             await self._in_thread(self._detach, name)
         except OSError as error:
             raise PodNetworkError(f"the pod's network cannot be removed: {_reason(error)}") from error
+
+    async def _open_host_ports(self, name: str, address: str, mappings: Sequence[PortMapping]) -> None:
+        try:
+            problem = await self._masquerade.run(self._host_ports.add(name, address, mappings))
+        except HostPortError as error:
+            problem = str(error)
+        if problem:
+            await self.detach(name)
+            raise PodNetworkError(f"the pod's host ports cannot be opened: {problem}")
+
+    async def _close_host_ports(self, name: str) -> None:
+        commands = self._host_ports.remove(name)
+        if not commands or not await self._masquerade.run(commands):
+            return
+        # Somebody else has changed the table, such as an administrator who flushed all rules.
+        problem = await self._masquerade.apply(self._host_ports.everything()) if self._range is not None else ""
+        if problem:
+            log.warning("host ports of a pod that is gone not closed", cause=problem)
 
     async def open_socket(self, name: str, family: socket.AddressFamily) -> socket.socket:
         """A TCP socket in a pod's network, which stays in it wherever it is used; OSError if that is gone."""
@@ -113,11 +154,28 @@ class PodNetworks:
                 self._addresses[name] = known[name]
         return [name for name in known if name not in self._addresses]
 
-    def _attach(self, name: str) -> str:
+    def _prepare_machine(self) -> None:
+        """Make the machine a router with the pods' gateway; the links of pods of earlier versions join the others."""
+        assert self._range is not None
+        self._namespaces.make_folder()
+        _FORWARDING.write_text("1")
+        add_gateway(str(self._range[1]))
+        host = Netlink()
+        try:
+            for name in self._addresses:
+                host.join_group(socket.if_nametoindex(_link_name(name)), POD_LINKS)
+        finally:
+            host.close()
+
+    def _attach(self, name: str, is_on_loopback: bool) -> str:
         host = Netlink()
         try:
             self._addresses[name] = self._connect(name, host)
+            if is_on_loopback:
+                # Packets from 127.0.0.1 may leave through this link. The table drops those that come to 127.0.0.0/8.
+                (_LINKS / _link_name(name) / "route_localnet").write_text("1")
         except OSError:
+            self._addresses.pop(name, None)
             self._namespaces.remove(name)
             raise
         finally:
