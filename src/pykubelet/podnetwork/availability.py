@@ -2,8 +2,8 @@
 
 import hashlib
 import os
-import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.aio.threads import in_thread
@@ -50,9 +50,9 @@ def _try(folder: Path) -> None:
     try:
         with namespaces.created(_TRIAL):
             pass
-        with namespaces.path(_TRIAL).open("rb") as namespace:
+        # The link of an earlier trial is removed a moment after it: links are possible then.
+        with namespaces.path(_TRIAL).open("rb") as namespace, suppress(FileExistsError):
             host.create_veth(link, peer="eth0", peer_index=2, namespace=namespace.fileno())
-        socket.if_nametoindex(link)
     finally:
         host.close()
         namespaces.remove(_TRIAL)
