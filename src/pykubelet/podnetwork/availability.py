@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.aio.threads import in_thread
-from pykubelet.podnetwork.masquerade import NFT_MISSING, nft_program
 from pykubelet.podnetwork.namespaces import NetworkNamespaces
 from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, Netlink
+from pykubelet.podnetwork.nft import nft_program
 
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _TRIAL = "trial"
@@ -24,7 +24,7 @@ def user_problem() -> str:
 
 def program_problem() -> str:
     """The reason why pods would not reach other machines, nor have host ports; empty if there is none."""
-    return "" if nft_program() else NFT_MISSING
+    return "" if nft_program() else "nft is not installed (Debian package nftables)"
 
 
 async def machine_problem(folder: Path) -> str:

@@ -86,12 +86,13 @@ class HostPorts:
         self._owners.update({(one.place, one.key): pod for one in wanted})
         return self._commands("add", wanted)
 
-    def remove(self, pod: str) -> str:
-        """Forget a pod; empty if it has no ports."""
-        gone = self._pods.pop(pod, ())
-        for one in gone:
+    def removal(self, pod: str) -> str:
+        """The commands for a pod that is going, which stays recorded; empty if it has no ports."""
+        return self._commands("delete", [one._replace(value="") for one in self._pods.get(pod, ())])
+
+    def forget(self, pod: str) -> None:
+        for one in self._pods.pop(pod, ()):
             del self._owners[one.place, one.key]
-        return self._commands("delete", [one._replace(value="") for one in gone])
 
     def everything(self) -> str:
         """The commands that add the ports of all pods to an empty table."""

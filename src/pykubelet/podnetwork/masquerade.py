@@ -10,29 +10,24 @@ Each node has a table of its own, named after its folder, so that several nodes 
 """
 
 import hashlib
-import shutil
-import subprocess
 from pathlib import Path
 
 from pykubelet.aio.log import get_logger
-from pykubelet.aio.threads import in_thread
 from pykubelet.podnetwork.host_ports import ADDRESS_PORTS, DECLARATIONS, HAIRPINS, PORTS
 from pykubelet.podnetwork.netlink import POD_LINKS
+from pykubelet.podnetwork.nft import RunNft, run_nft
 
 log = get_logger(__name__)
 
-NFT_MISSING = "nft is not installed (Debian package nftables)"
 _MARK_LENGTH = 12
 """48 bits, so that two folders of a machine never have the same."""
-_SECONDS = 10.0
-"""How long nft may take; some milliseconds are usual, but another program may hold the lock of the rules."""
 
 
 class Masquerade:
     """The table of one node; `folder` only names it. The methods return why something failed, empty if it did not."""
 
-    def __init__(self, folder: Path, pod_cidr: str) -> None:
-        self._pod_cidr = pod_cidr
+    def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft) -> None:
+        self._pod_cidr, self._run_nft = pod_cidr, nft
         self.table = f"pykubelet-{hashlib.sha256(bytes(folder)).hexdigest()[:_MARK_LENGTH]}"
 
     async def apply(self, elements: str = "") -> str:
@@ -45,35 +40,14 @@ class Masquerade:
             log.debug("nftables table of pods not removed", cause=error)
 
     async def run(self, commands: str) -> str:
-        """Run commands in one transaction; a cancelled caller waits until it is done, so that nothing overlaps with it."""
-        return await in_thread(_nft, commands)
-
-
-def nft_program() -> str | None:
-    """The path of the program nft, if it is installed; ordinary users' path of Debian lacks its folder."""
-    return shutil.which("nft", path="/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin")
-
-
-def _nft(commands: str) -> str:
-    program = nft_program()
-    if program is None:
-        return NFT_MISSING
-    try:
-        done = subprocess.run(
-            [program, "-f", "-"],
-            input=commands,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={},
-            cwd="/",
-            start_new_session=True,
-            timeout=_SECONDS,
-            errors="replace",
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"nft took more than {_SECONDS:.0f} seconds"
-    return done.stderr.strip() if done.returncode else ""
+        """Run commands in one transaction. A cancelled call has taken effect or not."""
+        try:
+            result = await self._run_nft(("-f", "-"), commands)
+        except TimeoutError:
+            return "nft took too long"
+        except OSError as error:
+            return str(error)
+        return result.errors.decode(errors="replace").strip() if result.exit_code else ""
 
 
 def _removal(table: str) -> str:
