@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.api.generated.core import Node
 from pykubelet.scheduler.filters import run_filters, run_pre_filters
@@ -43,6 +44,12 @@ def test_resources(wanted: Mapping[str, Any], taken: Sequence[Mapping[str, str]]
     """Every insufficient resource is named."""
     pods = {"n1": [pod(f"t{index}", requests=[each]) for index, each in enumerate(taken)]}
     assert reasons([node("n1", allocatable=SMALL)], wanted, pods) == list(expected)
+
+
+def test_node_that_states_no_room_for_pods_takes_none() -> None:
+    assert reasons([node("n1", allocatable={"cpu": "1", "pods": "0"})], {}) == ["Too many pods"]
+    unstated = node("n1")
+    assert reasons([replace(unstated, status=replace(unstated.status, allocatable={}))], {}) == ["Too many pods"]
 
 
 def port(number: int, address: str = "", protocol: str = "TCP") -> dict[str, Any]:
@@ -96,13 +103,14 @@ def test_node_and_ports(fields: Mapping[str, Any], wanted: Mapping[str, Any], ex
         ((0, 0), {"minDomains": 3}, []),
         ((1, 1), {"minDomains": 3}, ["node(s) didn't match pod topology spread constraints"]),
         ((5, 0), {"labelSelector": {"matchLabels": {"app": "other"}}}, []),
+        ((5, 0), {"labelSelector": {}}, []),
         (
             (0, 0),
             {"topologyKey": "rack"},
             ["node(s) didn't match pod topology spread constraints (missing required label)"],
         ),
     ],
-    ids=["uneven", "even", "skew 2", "few domains", "few domains, full", "others", "no label"],
+    ids=["uneven", "even", "skew 2", "few domains", "few domains, full", "others", "no selector", "no label"],
 )
 def test_hard_spread(counts: tuple[int, int], fields: Mapping[str, Any], expected: Sequence[str]) -> None:
     """Two nodes have this many matching pods each, and the first of them is filtered."""

@@ -13,6 +13,7 @@ from pykubelet.controllers.podautoscaler.behavior import (
     ScaleHistory,
     TimedCount,
     limited_replicas,
+    min_replicas,
     scale_down_limit,
     scale_up_limit,
 )
@@ -35,6 +36,12 @@ def spec(most: int = 100, least: int | None = None, **behavior: HPAScalingRules)
 def recommended(*counts: tuple[float, int]) -> ScaleHistory:
     """A history of recommendations, each some seconds ago."""
     return ScaleHistory([TimedCount(NOW - ago, count) for ago, count in counts])
+
+
+def test_replicas_fall_to_one_unless_the_spec_says_another_minimum() -> None:
+    for least, expected in ((None, 1), (0, 0), (1, 1), (2, 2)):
+        assert min_replicas(spec(least=least)) == expected
+        assert limited_replicas(spec(least=least), ScaleHistory(), 4, 0, NOW).replicas == expected
 
 
 def test_replicas_at_most_double_or_grow_to_four_without_behavior() -> None:
