@@ -104,7 +104,7 @@ ROWS = [
 ]  # fmt: skip
 
 # The cells of objects without fields: bookmarks of a watch are such objects.
-EMPTY = {
+EMPTY: dict[str, list[Any]] = {
     "componentstatuses": ["", "Unknown", "", ""],
     "configmaps": ["", 0, "<unknown>"],
     "endpoints": ["", "<none>", "<unknown>"],

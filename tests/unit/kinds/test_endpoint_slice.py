@@ -82,7 +82,8 @@ _CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "as many as may be": (
         {
-            **{"addressType": "IPv4", "ports": [{"name": f"p{number}"} for number in range(20_000)]},
+            "addressType": "IPv4",
+            "ports": [{"name": f"p{number}"} for number in range(20_000)],
             "endpoints": [{"addresses": ["10.0.0.1"] * 100}, *[{"addresses": ["10.0.0.1"]}] * 999],
         },
         [],
