@@ -100,7 +100,14 @@ CONSTANTS: dict[str, dict[str, Any]] = {
         "MONITOR_SECONDS": 5,
     },
     "controllers.tainteviction.taint_eviction": {"_EARLY_SECONDS": 0.05},
-    "controllers.manifests.controller": {"PATIENT_TRIES": 4, "RETRY": Backoff(first_seconds=0.1, limit_seconds=20)},
+    "controllers.manifests.controller": {
+        "_RANKS": {
+            **dict.fromkeys(("Namespace", "CustomResourceDefinition"), 0),
+            **dict.fromkeys(("PriorityClass", "RuntimeClass", "StorageClass", "ServiceAccount"), 1),
+            **dict.fromkeys(("ClusterRole", "Role", "ConfigMap", "Secret"), 1),
+        },
+        **{"_LAST": 2, "PATIENT_TRIES": 4, "RETRY": Backoff(first_seconds=0.1, limit_seconds=20)},
+    },
     # pkg/scheduler
     "scheduler.schedule_one": {"_MAX_NOTE": 1024, "BIND_TIMEOUT_SECONDS": 600},
     "scheduler.scheduling_queue": {

@@ -127,6 +127,31 @@ def test_hard_spread(counts: tuple[int, int], fields: Mapping[str, Any], expecte
     assert reasons(nodes, wanted, pods) == list(expected)
 
 
+@pytest.mark.parametrize(
+    ("version", "fields", "is_refused"),
+    [
+        ("1", {"labelSelector": FOO}, True),
+        ("2", {"labelSelector": FOO}, False),
+        ("", {"labelSelector": FOO}, True),
+        ("1", {}, False),
+        ("1", {"labelSelector": {}}, True),
+    ],
+    ids=["same", "other", "none", "no selector", "any pod"],
+)
+def test_hard_spread_counts_pods_with_the_same_values_of_its_keys(
+    version: str, fields: Mapping[str, Any], is_refused: bool
+) -> None:
+    """Three pods of version 1 are on the first of two nodes. A key that the pod does not have is ignored."""
+    constraint = {"maxSkew": 1, "topologyKey": HOST_NAME, "whenUnsatisfiable": "DoNotSchedule", **fields}
+    nodes = [node(name, labels={HOST_NAME: name}) for name in ("n1", "n2")]
+    wanted = {
+        "labels": {"foo": ""} | ({"version": version} if version else {}),
+        "topologySpreadConstraints": [{**constraint, "matchLabelKeys": ["version"]}],
+    }
+    found = reasons(nodes, wanted, {"n1": labelled(3, "p", foo="", version="1")})
+    assert found == (["node(s) didn't match pod topology spread constraints"] if is_refused else [])
+
+
 def term(**fields: Any) -> list[dict[str, Any]]:
     return [{"labelSelector": FOO, "topologyKey": "zone", **fields}]
 
