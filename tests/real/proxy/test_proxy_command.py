@@ -1,5 +1,6 @@
 """`pykubelet proxy` and `up` as programs, on a machine with a network of its own."""
 
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -55,6 +56,9 @@ class Proxy(_OnNode, PykubeletProcess):
         return ["proxy", *self.options]
 
 
+_HEALTHY = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:10256/healthz').read().decode())"
+
+
 def kubectl(lab: NetworkLab, kubeconfig: Path, *words: str, text: str = "") -> str:
     return lab.node.run("kubectl", f"--kubeconfig={kubeconfig}", *words, text=text)
 
@@ -80,6 +84,8 @@ def test_command_serves_and_cleans_up(lab: NetworkLab, tmp_path: Path) -> None:
         caller = Caller(lab.client, IP, 80)
         stack.callback(caller.close)
         assert caller.ask()[0] == POD
+        health = lab.node.run(sys.executable, "-c", _HEALTHY)
+        assert '"nodeEligible":true' in health
         refused = Proxy("--kubeconfig", config).refusal()
         assert refused == f"process {proxy.pid} runs a service proxy in this network namespace: stop it first"
         assert "stop it first" in Proxy("--cleanup").refusal()
@@ -153,6 +159,23 @@ def _owner() -> int:
     return int(newest.read_text())
 
 
+def test_health_address_that_is_taken_is_an_error(lab: NetworkLab, tmp_path: Path) -> None:
+    """The proxy would otherwise seem to be down."""
+    Proxy.lab = lab
+    config = tmp_path / "kubeconfig"
+    config.write_text(_NO_SERVER)
+    with lab.node.inside(), socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = Proxy("--kubeconfig", str(config), "--healthz-bind-address", address).refusal()
+    assert said.startswith(f"the health of the proxy cannot be served on {address}: Address already in use; choose")
+
+
+_NO_SERVER = (
+    "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],"
+    " clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]}"
+)
+
+
 class Powerless(Proxy):
     """Root without the right to change the network, as in most containers."""
 
@@ -164,10 +187,7 @@ def test_user_without_the_right_is_refused(lab: NetworkLab, tmp_path: Path) -> N
     """The command ends with one line that says why."""
     Proxy.lab = lab
     config = tmp_path / "kubeconfig"
-    config.write_text(
-        "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],"
-        " clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]}"
-    )
+    config.write_text(_NO_SERVER)
     said = Powerless("--kubeconfig", str(config)).refusal()
     assert said.startswith("the service proxy cannot run: nftables cannot be changed by this user: ")
     assert "Operation not permitted" in said
