@@ -1,6 +1,6 @@
 """The settings of each program; the command line fills them from its options."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
@@ -139,6 +139,20 @@ class ClusterSettings:
     page: PageSettings | None = None
     service_proxy: bool = False
     """Whether addresses of Services work on this machine, through nftables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownSettings:
+    """The folder whose programs and pods `down` ends, and whether its data goes, too."""
+
+    data_dir: Path
+    cri_socket: str = ""
+    purge: bool = False
+    """Whether to remove the data, too."""
+    is_confirmed: bool = False
+    """Whether to do so without asking."""
+    confirm: Callable[[str], bool]
+    """Asks the user a question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,6 +123,30 @@ def test_second_cluster_says_why_it_has_no_addresses(lab: NetworkLab, tmp_path: 
                 one.kill()
 
 
+def test_down_removes_the_rules_unless_another_proxy_uses_them(lab: NetworkLab, tmp_path: Path) -> None:
+    """Of two clusters, the second takes over the rules of a killed one, and they end with it."""
+    Up.lab = lab
+    first, second = (Up(tmp_path / name, "--service-proxy", runtime="sim", name=name) for name in ("one", "two"))
+    for one in (first, second):
+        one.data.parent.mkdir()
+    try:
+        first.start()
+        until(lambda: TABLE in tables(lab))
+        second.start()
+        first.kill()
+        until(lambda: _owner() == second.pid)
+        lab.node.run(sys.executable, "-m", "pykubelet", "down", "--data-dir", str(first.data))
+        assert TABLE in tables(lab)
+        second.kill()
+        assert TABLE in tables(lab)
+        lab.node.run(sys.executable, "-m", "pykubelet", "down", "--data-dir", str(second.data))
+        assert TABLE not in tables(lab)
+    finally:
+        for one in (first, second):
+            if one.is_running:
+                one.kill()
+
+
 _IN_CLUSTER = """
 import ssl, urllib.request
 folder = "/var/run/secrets/kubernetes.io/serviceaccount"
