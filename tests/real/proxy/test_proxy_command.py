@@ -147,6 +147,40 @@ def test_down_removes_the_rules_unless_another_proxy_uses_them(lab: NetworkLab, 
                 one.kill()
 
 
+def masquerades(lab: NetworkLab) -> list[str]:
+    return [line for line in tables(lab).splitlines() if "pykubelet-" in line and TABLE not in line]
+
+
+def links(lab: NetworkLab) -> str:
+    return lab.node.run(sys.executable, "-c", "import socket; print(socket.if_nameindex())")
+
+
+def test_down_removes_the_networks_of_pods(lab: NetworkLab, tmp_path: Path) -> None:
+    """Their links, addresses, namespaces and masquerading, after a kill."""
+    Up.lab = lab
+    up = Up(tmp_path, "--pod-network", "own", name="node-1")
+    container = {"name": "main", "image": "any", "command": ["sleep", "1000"]}
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sleeps"}, "spec": spec}
+    networks = up.data / "node/process/networks"
+    try:
+        up.start()
+        kubectl(lab, up.kubeconfig, "apply", "-f", "-", text=serializer.encode(pod).decode())
+        kubectl(lab, up.kubeconfig, "wait", "--for=condition=Ready", "--timeout=40s", "pod/sleeps")
+        up.kill()
+        assert "veth" in links(lab)
+        assert masquerades(lab)
+        assert list(networks.iterdir())
+        lab.node.run(sys.executable, "-m", "pykubelet", "down", "--data-dir", str(up.data))
+        until(lambda: "veth" not in links(lab))
+        assert not masquerades(lab)
+        assert not list(networks.iterdir())
+    finally:
+        if up.is_running:
+            up.kill()
+        end_containers(up.data / "node/process")
+
+
 _IN_CLUSTER = """
 import ssl, urllib.request
 folder = "/var/run/secrets/kubernetes.io/serviceaccount"
