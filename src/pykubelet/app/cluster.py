@@ -66,6 +66,10 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             proxy_lock = await proxy.claim() if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
+            if settings.service_proxy:
+                name = node_settings.node_name
+                services = proxy.beside_node(client=served.client, clock=clock, node_name=name, lock=proxy_lock)
+                await stack.enter_async_context(services)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
@@ -91,10 +95,6 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                     paths=settings.manifests, client=served.client, problems=node.sources.problems, say=say
                 )
                 runners["objects of files"] = with_ready_event(objects.run)
-            if settings.service_proxy:
-                runners |= proxy.beside_node(
-                    client=served.client, clock=clock, node_name=node_settings.node_name, lock=proxy_lock
-                )
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()

@@ -7,8 +7,8 @@ Upstream: cmd/kube-proxy/app/server.go, cmd/kube-proxy/app/server_linux.go
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +36,8 @@ COMPONENT = "kube-proxy"
 """The component of events; tools search for it."""
 _LOCK_SECONDS = 5.0
 """How often a proxy that waits for another one to end tries again."""
+_FIRST_RULES_SECONDS = 5.0
+"""How long a node waits for the first rules; usually they take some hundredths of a second."""
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 
 
@@ -90,8 +92,13 @@ async def claim() -> ProxyLock | None:
         return None
 
 
-def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None) -> dict[str, Runner]:
-    """The runners of the proxy of a machine that also runs a node: it never keeps the node from running."""
+@asynccontextmanager
+async def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None) -> AsyncIterator[None]:
+    """Run the proxy of a machine that also runs a node while the context lasts; it never keeps the node from running.
+
+    With a lock it first writes the rules that there are: pods that start without them do not even find the cluster DNS,
+    and wait seconds for each name.
+    """
     recorder = Recorder(sink=client, source=EventSource(component=COMPONENT, host=node_name), clock=clock)
 
     def report(problem: str) -> None:
@@ -99,14 +106,28 @@ def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock
         message = f"Services have no addresses on this machine: {problem}"
         recorder.event(node_reference(node_name), WARNING, "ServiceProxyNotRunning", message)
 
-    work = partial(_when_possible, client, clock, node_name, lock or ProxyLock(), report)
-    return {"events of the proxy": with_ready_event(recorder.run), "proxy": work}
+    written = asyncio.Event()
+    work = partial(_when_possible, client, clock, node_name, lock or ProxyLock(), report, written)
+    async with running({"events of the proxy": with_ready_event(recorder.run), "proxy": work}):
+        if lock is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_RULES_SECONDS):
+                    await written.wait()
+        yield
 
 
 async def _when_possible(
-    client: ListerWatcher, clock: Clock, node_name: str, lock: ProxyLock, report: Callable[[str], None]
+    client: ListerWatcher,
+    clock: Clock,
+    node_name: str,
+    lock: ProxyLock,
+    report: Callable[[str], None],
+    written: asyncio.Event,
 ) -> None:
-    """Run the proxy once no other one does; returns if this machine or user cannot have one. Reports one problem."""
+    """Run the proxy once no other one does; returns if this machine or user cannot have one. Reports one problem.
+
+    Sets `written` when the kernel has the first rules.
+    """
     nft, is_reported = Nft(), False
     if problem := await nft.problem():
         report(problem)
@@ -115,7 +136,7 @@ async def _when_possible(
         try:
             with lock:
                 proxier = await _proxier(nft, client, clock, node_name)
-                await proxier.run(asyncio.Event())
+                await proxier.run(written)
         except LockHeldError as error:
             if not is_reported:
                 report(f"{error}")
