@@ -185,6 +185,7 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         is_default_name=settings.is_default_name,
         root_dir=settings.data_dir / "node",
         runtime=settings.runtime,
+        cri_socket=settings.cri_socket,
         cluster_dns=settings.cluster_dns,
         pod_network=settings.pod_network,
         pod_cidr=settings.pod_cidr,
