@@ -62,7 +62,7 @@ def test_check_accepts_a_headless_service_as_people_write_it() -> None:
     assert (done.exit_code, done.output) == (0, "")
 
 
-@pytest.mark.parametrize("path", ["examples", "deploy/controllers.yaml"])
+@pytest.mark.parametrize("path", ["examples", "examples/shop", "deploy/controllers.yaml"])
 def test_check_accepts_the_manifests_of_this_project(path: str) -> None:
     done = CliRunner().invoke(main, ["check", str(Path(__file__).parents[3] / path)])
     assert (done.exit_code, done.output) == (0, "")
