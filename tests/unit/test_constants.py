@@ -106,7 +106,9 @@ CONSTANTS: dict[str, dict[str, Any]] = {
             **dict.fromkeys(("PriorityClass", "RuntimeClass", "StorageClass", "ServiceAccount"), 1),
             **dict.fromkeys(("ClusterRole", "Role", "ConfigMap", "Secret"), 1),
         },
-        **{"_LAST": 2, "PATIENT_TRIES": 4, "RETRY": Backoff(first_seconds=0.1, limit_seconds=20)},
+        "_LAST": 2,
+        "PATIENT_TRIES": 4,
+        "RETRY": Backoff(first_seconds=0.1, limit_seconds=20),
     },
     # pkg/scheduler
     "scheduler.schedule_one": {"_MAX_NOTE": 1024, "BIND_TIMEOUT_SECONDS": 600},

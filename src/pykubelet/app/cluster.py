@@ -77,6 +77,11 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             proxy_lock = await proxy.claim() if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
+            if settings.service_proxy:
+                (settings.data_dir / SERVICE_PROXY).touch(0o600)
+                name = node_settings.node_name
+                services = proxy.beside_node(client=served.client, clock=clock, node_name=name, lock=proxy_lock)
+                await stack.enter_async_context(services)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
@@ -100,10 +105,6 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 problems = node.sources.problems
                 objects = ManifestController(paths=settings.manifests, client=served.client, problems=problems, say=say)
                 runners["objects of files"] = with_ready_event(objects.run)
-            if settings.service_proxy:
-                (settings.data_dir / SERVICE_PROXY).touch(0o600)
-                name = node_settings.node_name
-                runners |= proxy.beside_node(client=served.client, clock=clock, node_name=name, lock=proxy_lock)
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
@@ -225,6 +226,7 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         is_default_name=settings.is_default_name,
         root_dir=settings.data_dir / "node",
         runtime=settings.runtime,
+        cri_socket=settings.cri_socket,
         cluster_dns=settings.cluster_dns,
         pod_network=settings.pod_network,
         pod_cidr=settings.pod_cidr,

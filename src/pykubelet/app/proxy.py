@@ -9,7 +9,7 @@ Upstream: cmd/kube-proxy/app/server.go, cmd/kube-proxy/app/server_linux.go
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +42,8 @@ COMPONENT = "kube-proxy"
 """The component of events; tools search for it."""
 _LOCK_SECONDS = 5.0
 """How often a proxy that waits for another one to end tries again."""
+_FIRST_RULES_SECONDS = 5.0
+"""How long a node waits for the first rules; usually they take some hundredths of a second."""
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 
 
@@ -101,8 +103,13 @@ async def claim() -> ProxyLock | None:
         return None
 
 
-def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None) -> dict[str, Runner]:
-    """The runners of the proxy of a machine that also runs a node: it never keeps the node from running."""
+@asynccontextmanager
+async def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None) -> AsyncIterator[None]:
+    """Run the proxy of a machine that also runs a node while the context lasts; it never keeps the node from running.
+
+    With a lock it first writes the rules that there are: pods that start without them do not even find the cluster DNS,
+    and wait seconds for each name.
+    """
     recorder = _recorder(client, clock, node_name)
 
     def report(problem: str) -> None:
@@ -110,8 +117,14 @@ def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock
         message = f"Services have no addresses on this machine: {problem}"
         recorder.event(node_reference(node_name), WARNING, "ServiceProxyNotRunning", message)
 
-    work = partial(_when_possible, client, clock, node_name, lock or ProxyLock(), report, recorder)
-    return {"events of the proxy": with_ready_event(recorder.run), "proxy": work}
+    written = asyncio.Event()
+    work = partial(_when_possible, client, clock, node_name, lock or ProxyLock(), report, recorder, written)
+    async with running({"events of the proxy": with_ready_event(recorder.run), "proxy": work}):
+        if lock is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_RULES_SECONDS):
+                    await written.wait()
+        yield
 
 
 async def _when_possible(
@@ -121,8 +134,12 @@ async def _when_possible(
     lock: ProxyLock,
     report: Callable[[str], None],
     recorder: Recorder,
+    written: asyncio.Event,
 ) -> None:
-    """Run the proxy once no other one does; returns if this machine or user cannot have one. Reports one problem."""
+    """Run the proxy once no other one does; returns if this machine or user cannot have one. Reports one problem.
+
+    Sets `written` when the kernel has the first rules.
+    """
     nft, is_reported = Nft(), False
     settings = ProxySettings(kubeconfig=Path(), node_name=node_name, service_cidrs=(str(CLUSTER_IP_RANGE),))
     if problem := await nft.problem():
@@ -132,7 +149,7 @@ async def _when_possible(
         try:
             with lock:
                 proxier = await _proxier(nft, client, clock, settings, ProxyHealth(clock), recorder)
-                await proxier.run(asyncio.Event())
+                await proxier.run(written)
         except LockHeldError as error:
             if not is_reported:
                 report(f"{error}")

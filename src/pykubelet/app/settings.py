@@ -128,6 +128,7 @@ class ClusterSettings:
     is_default_name: bool = False
     """Whether the name is only the machine's; the folder of a node with another name is then refused."""
     runtime: str = "auto"
+    cri_socket: str = ""
     cluster_dns: tuple[str, ...] = ()
     """The name servers of pods; if empty, the address of `kube-dns` if the service proxy runs, else those of the machine."""
     pod_network: str = "host"
