@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pykubelet.runtimes.process.shim as package
+from pykubelet.aio import packets
 from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
-from pykubelet.runtimes.process.cgroups import CPU, MEMORY, NO_CGROUPS, find_cgroups
-from pykubelet.runtimes.process.shim import wire
 from pykubelet.runtimes.process.shim import wire as files
 from pykubelet.runtimes.process.shim.processes import identify, open_process
 from pykubelet.runtimes.process.shim.stdio import ContainerLogFile
@@ -24,14 +23,17 @@ ALLOWED = {
 }  # fmt: skip
 
 
+OWN_ALLOWED = {"pykubelet.aio.packets", "pykubelet.runtimes.log_format"}
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
 def test_supervisor_loads_little(path: Path) -> None:
-    """There is one per container: no asyncio, no msgspec, only its own package and the log format."""
+    """There is one per container: no asyncio, no msgspec, only its own package, packets and the log format."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         for name in names:
-            ours = name.startswith("pykubelet.runtimes.process.shim") or name == "pykubelet.runtimes.log_format"
+            ours = name.startswith("pykubelet.runtimes.process.shim") or name in OWN_ALLOWED
             assert ours or name in ALLOWED
 
 
@@ -85,45 +87,16 @@ def test_open_files_travel_with_a_message_and_are_not_inherited() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     reader, writer = os.pipe()
     with ours, theirs:
-        wire.send(ours, {"op": "test"}, [writer])
+        packets.send(ours, {"op": "test"}, [writer])
         os.close(writer)
-        message, (received,) = wire.receive(theirs)
+        message, (received,) = packets.receive(theirs)
         assert message == {"op": "test"}
         assert not os.get_inheritable(received)
         os.write(received, b"hello")
         os.close(received)
         assert os.read(reader, 10) == b"hello"
         os.close(reader)
-        with pytest.raises(wire.MessageTooLong):
-            wire.send(ours, {"text": "x" * wire.MAX_BYTES})
+        with pytest.raises(packets.MessageTooLong):
+            packets.send(ours, {"text": "x" * packets.MAX_BYTES})
         ours.close()
-        assert wire.receive(theirs) == (None, [])
-
-
-def test_cgroups_of_version_2_are_used_as_far_as_they_are_delegated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There is one folder for all containers, with its available controllers."""
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
-    own = tmp_path / "own"
-    own.write_text("0::/system.slice/x.service\n")
-    folder = tmp_path / "pykubelet"
-    folder.mkdir()
-    (folder / "cgroup.subtree_control").write_text("")
-    found = find_cgroups(tmp_path, own)
-    # A plain file keeps only the last write; the kernel would keep all.
-    assert (found.version, dict(found.folders)) == (2, {})
-    assert (folder / "cgroup.subtree_control").read_text() == "+pids"
-
-
-def test_cgroups_of_version_1_are_below_our_own(tmp_path: Path) -> None:
-    """They stay within our own limits; without any hierarchy there are none."""
-    own = tmp_path / "own"
-    own.write_text("3:memory:/ours\n2:cpu,cpuacct:/\n0::/\n")
-    assert find_cgroups(tmp_path / "nothing", own) == NO_CGROUPS
-    (tmp_path / "memory/ours").mkdir(parents=True)
-    (tmp_path / "cpu").mkdir()
-    found = find_cgroups(tmp_path, own)
-    assert dict(found.folders) == {MEMORY: f"{tmp_path}/memory/ours/pykubelet", CPU: f"{tmp_path}/cpu/pykubelet"}
-    assert find_cgroups(tmp_path, tmp_path / "missing") == NO_CGROUPS
+        assert packets.receive(theirs) == (None, [])
