@@ -237,6 +237,8 @@ class _ServerDependencies:
 
     url: str
     public_address: str
+    keys_url: str
+    """The URL at which verifiers of service account tokens, such as pods, fetch the public keys from this server."""
     listener: socket.socket
     pki: Pki
     tls: ssl.SSLContext
@@ -255,6 +257,8 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     url, own = local_url(settings.bind, port), public_host(settings.bind)
     external = settings.external_host or own
     hosts = (settings.bind, socket.gethostname(), own, external.partition(":")[0], SERVICE_ADDRESS)
+    public = with_port(external, port)
+    is_for_itself = is_loopback(settings.bind) and not (settings.with_node or settings.external_host)
     files = TlsFiles(certificate=settings.tls_cert, key=settings.tls_key, client_authority=settings.client_ca)
     pki = open_pki(data / "pki", hosts=hosts, now=now)
     tls = server_context(pki, files)
@@ -266,7 +270,8 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     ensure_kubeconfig(data / KUBECONFIG, pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
     return _ServerDependencies(
         url=url,
-        public_address=with_port(external, port),
+        public_address=public,
+        keys_url=url if is_for_itself else f"https://{public}",
         listener=listener,
         pki=pki,
         tls=tls,
@@ -360,7 +365,7 @@ def _nonresource_handler(
         checks={"ping": str, "etcd": deps.store.health_error},
         metrics_page=counters.page,
         more={
-            OPENID_PATH: partial(openid_configuration, tokens, deps.url),
+            OPENID_PATH: partial(openid_configuration, tokens, deps.keys_url),
             JWKS_PATH: partial(json_web_keys, tokens),
         },
     )

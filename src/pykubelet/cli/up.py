@@ -51,6 +51,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     show_default=True,
     help="Container runtime: a CRI runtime, plain processes, or a simulation; auto takes the first available.",
 )
+@click.option("--cri-socket", default="", metavar="PATH", help="Socket of the CRI runtime.")
 @pod_network_options
 @click.option("--node-name", default="", metavar="NAME", help="Name of the node; by default the host name.")
 @click.option(
