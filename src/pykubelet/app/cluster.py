@@ -22,6 +22,7 @@ from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
 from pykubelet.app.down import SERVICE_PROXY
+from pykubelet.app.ingress import ingress_parts
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
@@ -85,6 +86,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
+            ingress = ingress_parts(settings.ingress, client=served.client, clock=clock)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
@@ -92,10 +94,10 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 authority=authority,
                 names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
-                listeners=dns.listeners,
+                listeners=(*dns.listeners, *ingress.listeners),
                 local_volumes=_local_volumes(settings, node),
             )
-            await stack.enter_async_context(at_work)
+            informed = await stack.enter_async_context(at_work)
             ready = asyncio.Event()
             runners: dict[str, Runner] = {"announcement": partial(_announce, node, served.url, say, ready)}
             if view is not None:
@@ -105,7 +107,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 problems = node.sources.problems
                 objects = ManifestController(paths=settings.manifests, client=served.client, problems=problems, say=say)
                 runners["objects of files"] = with_ready_event(objects.run)
-            await stack.enter_async_context(running(runners))
+            await stack.enter_async_context(running(runners | ingress.runners(informed)))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
             await node.shutdown.shut_down()

@@ -116,6 +116,17 @@ class NodeSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IngressSettings:
+    """Where the ingress controller listens."""
+
+    bind: str = "127.0.0.1"
+    http_port: int | None = None
+    """0 takes any free port; None takes 80 if this user may listen on it, else 8080."""
+    https_port: int | None = None
+    """Likewise, 443 or 8443."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """The settings of a cluster of one machine."""
 
@@ -140,6 +151,8 @@ class ClusterSettings:
     page: PageSettings | None = None
     service_proxy: bool = False
     """Whether addresses of Services work on this machine, through nftables."""
+    ingress: IngressSettings | None = None
+    """The ingress controller; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
