@@ -221,7 +221,9 @@ async def _say_what_stays(settings: ClusterSettings, node: Node, say: Say) -> No
     count = sum(any(one.state == ContainerState.RUNNING for one in pod.containers) for pod in pods)
     if count and node.dependencies.runtime.name != "sim":
         what = "1 pod keeps" if count == 1 else f"{count} pods keep"
-        say(f"{what} running; to stop: pykubelet down --data-dir {shlex.quote(str(settings.data_dir))}")
+        options = ["--data-dir", str(settings.data_dir)]
+        options += ["--cri-socket", settings.cri_socket] if settings.cri_socket else []
+        say(f"{what} running; to stop: pykubelet down {shlex.join(options)}")
 
 
 def _server_settings(settings: ClusterSettings) -> ApiServerSettings:
