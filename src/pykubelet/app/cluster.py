@@ -43,6 +43,7 @@ from pykubelet.dns.service import ADDRESS_INDEX
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
 from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
 from pykubelet.podnetwork.node_address import node_address
+from pykubelet.proxy.lock import ProxyLock
 from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
@@ -79,19 +80,15 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
             if settings.service_proxy:
-                (settings.data_dir / SERVICE_PROXY).touch(0o600)
-                name = node_settings.node_name
-                services = proxy.beside_node(client=served.client, clock=clock, node_name=name, lock=proxy_lock)
-                await stack.enter_async_context(services)
+                await stack.enter_async_context(_service_proxy(settings, served.client, clock, proxy_lock))
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
-            authority = CertificateAuthority(served.authority.certificate, served.authority.key)
             ingress = ingress_parts(settings.ingress, client=served.client, clock=clock)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
                 root_ca=served.client_authority.decode(),
-                authority=authority,
+                authority=CertificateAuthority(served.authority.certificate, served.authority.key),
                 names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
                 listeners=(*dns.listeners, *ingress.listeners),
@@ -131,6 +128,13 @@ def _early_gateway(settings: NodeSettings) -> Iterator[None]:
         # The node removes it too, unless it never started.
         with suppress(OSError):
             remove_gateway(gateway)
+
+
+def _service_proxy(
+    settings: ClusterSettings, client: Client, clock: Clock, lock: ProxyLock | None
+) -> AbstractAsyncContextManager[None]:
+    (settings.data_dir / SERVICE_PROXY).touch(0o600)
+    return proxy.beside_node(client=client, clock=clock, node_name=settings.node_name, lock=lock)
 
 
 def _cluster_dns(settings: NodeSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
