@@ -83,13 +83,12 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             await stack.enter_async_context(services)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
-            authority = CertificateAuthority(served.authority.certificate, served.authority.key)
             ingress = _ingress(settings.ingress, served.client, clock)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
                 root_ca=served.client_authority.decode(),
-                authority=authority,
+                authority=CertificateAuthority(served.authority.certificate, served.authority.key),
                 names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
                 listeners=(*dns.listeners, *ingress.listeners),
