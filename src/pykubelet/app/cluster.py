@@ -60,14 +60,12 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             queues = WorkQueueCollector()
             serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)
-            seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
             dns = await stack.enter_async_context(_cluster_dns(node_settings, served.client, clock))
             proxy_lock = await proxy.claim() if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
-            opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
-            node = await stack.enter_async_context(opened)
+            node = await stack.enter_async_context(_own_node(node_settings, served, clock))
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
             names = [name for name in CONTROLLERS if name != NAMESPACE]
             at_work = controllers(
@@ -101,6 +99,17 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             await node.shutdown.shut_down()
 
     program.run(main)
+
+
+@asynccontextmanager
+async def _own_node(settings: NodeSettings, served: RunningApiServer, clock: Clock) -> AsyncIterator[Node]:
+    """Run the node while the context lasts; the server finds its API also if it listens elsewhere than it reports."""
+    seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
+    async with open_node(settings, client=served.client, server=seen, clock=clock) as node:
+        about = node.dependencies.about
+        for address in about.ips:
+            served.node_proxy.set_listening(address, about.port, node.listening)
+        yield node
 
 
 def _cluster_dns(settings: NodeSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:

@@ -70,6 +70,8 @@ class RuntimeParts:
     unenforced_limits: UnenforcedLimits = ALL_ENFORCED
     operations: RuntimeOperationMetrics | None = None
     """The metrics of runtime operations, if collected."""
+    has_pod_networks: bool = False
+    """Whether pods have networks of their own, in which the machine's loopback is not theirs."""
     app_armor_error: str = ""
     """Why AppArmor profiles are not enforced; empty if they are."""
 
@@ -145,6 +147,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 streams=runtime,
                 usages=runtime,
                 log_writer=runtime,
+                has_pod_networks=settings.pod_network == "own",
                 limits_pids=PIDS in cgroups.folders,
                 unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
             )
@@ -196,6 +199,7 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
             orphans=found.runtime,
             limits_pids=found.limits_pids,
             state=found.state,
+            has_pod_networks=True,
             app_armor_error=found.app_armor_error,
         )
 
