@@ -19,7 +19,7 @@ from pykubelet.client.certificates.manager import CertificateManager
 from pykubelet.client.certificates.store import CertificateStore
 from pykubelet.client.interface import Client
 from pykubelet.client.transport import PemSource
-from pykubelet.httpserver.listener import is_loopback, listen, listen_address
+from pykubelet.httpserver.listener import listen, listen_address
 from pykubelet.kubelet.explain.explainer import PodExplainer
 from pykubelet.kubelet.kubelet import Kubelet
 from pykubelet.kubelet.nodestatus.machine import node_ip
@@ -91,11 +91,6 @@ def _open(settings: NodeSettings, server: KnownApiServer, clock: Clock) -> NodeL
             raise CannotStart(f"the node's API: {port_taken(settings.port, bind)}") from error
         place = error.filename or f"the node's API cannot listen on {bind}:{settings.port}"
         raise CannotStart(f"{place}: {error.strerror or error}") from error
-
-
-def address_for_pods(settings: NodeSettings) -> str:
-    """The address of a node whose pods have networks of their own: to them, loopback is not this machine."""
-    return (node_ip(settings.node_name) if is_loopback(settings.address) else "") or settings.address
 
 
 def own_renewal(listener: NodeListener, settings: NodeSettings, *, clock: Clock) -> SelfSignedRenewal:
