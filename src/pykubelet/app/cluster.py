@@ -73,7 +73,6 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             queues = WorkQueueCollector()
             serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)
-            seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
             dns = await stack.enter_async_context(_cluster_dns(node_settings, served.client, clock))
             proxy_lock = await proxy.claim() if settings.service_proxy else None
@@ -81,8 +80,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
             services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock)
             await stack.enter_async_context(services)
-            opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
-            node = await stack.enter_async_context(opened)
+            node = await stack.enter_async_context(_own_node(node_settings, served, clock))
             ingress = _ingress(settings.ingress, served.client, clock)
             at_work = controllers(
                 client=served.client,
@@ -119,6 +117,17 @@ def _ingress(settings: IngressSettings | None, client: Client, clock: Clock) -> 
         return IngressParts()
     http, https = settings.http_port, settings.https_port
     return ingress_parts(client=client, clock=clock, bind=settings.bind, http_port=http, https_port=https)
+
+
+@asynccontextmanager
+async def _own_node(settings: NodeSettings, served: RunningApiServer, clock: Clock) -> AsyncIterator[Node]:
+    """Run the node while the context lasts; the server finds its API also if it listens elsewhere than it reports."""
+    seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
+    async with open_node(settings, client=served.client, server=seen, clock=clock) as node:
+        about = node.dependencies.about
+        for address in about.ips:
+            served.node_proxy.set_listening(address, about.port, node.listening)
+        yield node
 
 
 @asynccontextmanager
