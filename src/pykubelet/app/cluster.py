@@ -43,6 +43,7 @@ from pykubelet.dns.service import ADDRESS_INDEX
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
 from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
 from pykubelet.podnetwork.node_address import node_address
+from pykubelet.proxy.lock import ProxyLock
 from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
@@ -78,11 +79,8 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             proxy_lock = await proxy.claim() if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
-            if settings.service_proxy:
-                (settings.data_dir / SERVICE_PROXY).touch(0o600)
-                name = node_settings.node_name
-                services = proxy.beside_node(client=served.client, clock=clock, node_name=name, lock=proxy_lock)
-                await stack.enter_async_context(services)
+            services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock)
+            await stack.enter_async_context(services)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
@@ -99,7 +97,8 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             )
             informed = await stack.enter_async_context(at_work)
             ready = asyncio.Event()
-            runners: dict[str, Runner] = {"announcement": partial(_announce, node, served.url, say, ready)}
+            runners = ingress.runners(informed)
+            runners["announcement"] = partial(_announce, node, served.url, say, ready)
             if view is not None:
                 shown = partial(view, settings.data_dir / KUBECONFIG, served.client, clock)
                 runners["view"] = partial(_when_ready, ready, shown)
@@ -107,13 +106,26 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 problems = node.sources.problems
                 objects = ManifestController(paths=settings.manifests, client=served.client, problems=problems, say=say)
                 runners["objects of files"] = with_ready_event(objects.run)
-            await stack.enter_async_context(running(runners | ingress.runners(informed)))
+            await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
             await node.shutdown.shut_down()
             await _say_what_stays(settings, node, say)
 
     program.run(main)
+
+
+@asynccontextmanager
+async def _service_proxy(
+    settings: ClusterSettings, node_name: str, lock: ProxyLock | None, client: Client, clock: Clock
+) -> AsyncIterator[None]:
+    """Run the service proxy while the context lasts, if the settings say so."""
+    if not settings.service_proxy:
+        yield
+        return
+    (settings.data_dir / SERVICE_PROXY).touch(0o600)
+    async with proxy.beside_node(client=client, clock=clock, node_name=node_name, lock=lock):
+        yield
 
 
 @contextmanager

@@ -6,11 +6,13 @@ number of pods. A port with a `hostIP` is also found by that address, before one
 Upstream: staging/src/k8s.io/cri-api/pkg/apis/runtime/v1/api.proto
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from ipaddress import IPv4Address, ip_address
 from typing import NamedTuple
 
 from msgspec import Struct
+
+from pykubelet.podnetwork.conntrack import Flow
 
 PORTS, ADDRESS_PORTS, HAIRPINS = "host-ports", "host-address-ports", "hairpins"
 """The names of the maps, and of the set of pods that may reach themselves through a host port."""
@@ -66,6 +68,14 @@ def elements(address: str, mappings: Iterable[PortMapping]) -> tuple[Element, ..
             Element(ADDRESS_PORTS, f"{one.host_ip} . {key}", target) if one.host_ip else Element(PORTS, key, target)
         )
     return (*found, Element(HAIRPINS, f"{address} . {address}")) if found else ()
+
+
+def stale_flows(flows: Iterable[Flow], address: str, machine: Collection[str]) -> list[Flow]:
+    """The connections to a host port at one of the machine's addresses that the pod with this address does not answer.
+
+    They began before the pod had the port, or another pod had it; those through the machine to elsewhere stay.
+    """
+    return [one for one in flows if one.destination[0] in machine and one.answers[0] != address]
 
 
 class HostPorts:

@@ -9,9 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.aio.log import get_logger
-from pykubelet.podnetwork.host_ports import HostPortError, HostPorts, PortMapping
+from pykubelet.aio.threads import in_thread
+from pykubelet.podnetwork.conntrack import NETLINK_NETFILTER, delete_flows, read_flows
+from pykubelet.podnetwork.host_ports import HostPortError, HostPorts, PortMapping, stale_flows
 from pykubelet.podnetwork.masquerade import Masquerade
 from pykubelet.podnetwork.network_host import LocalNetworkHost, NetworkHost
+from pykubelet.podnetwork.node_address import own_addresses
 
 log = get_logger(__name__)
 
@@ -109,6 +112,18 @@ class PodNetworks:
         if problem:
             await self.detach(name)
             raise PodNetworkError(f"the pod's host ports cannot be opened: {problem}")
+        try:
+            await self._end_stale_flows(address, mappings)
+        except OSError as error:
+            log.warning("older UDP clients of a host port may not reach its pod", cause=_reason(error), address=address)
+
+    async def _end_stale_flows(self, address: str, mappings: Sequence[PortMapping]) -> None:
+        """End UDP connections to host ports that the kernel would still send elsewhere."""
+        ports = [one.host_port for one in mappings if one.protocol == "UDP"]
+        if not ports:
+            return
+        with await self._host.open_socket("", socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as netlink:
+            await in_thread(_end_stale_flows, netlink, address, ports)
 
     async def _close_host_ports(self, name: str) -> None:
         commands = self._host_ports.removal(name)
@@ -126,6 +141,13 @@ class PodNetworks:
     async def open_socket(self, name: str, family: socket.AddressFamily) -> socket.socket:
         """A TCP socket in a pod's network, which stays in it wherever it is used; OSError if that is gone."""
         return await self._host.open_socket(name, family, socket.SOCK_STREAM)
+
+
+def _end_stale_flows(netlink: socket.socket, address: str, ports: Collection[int]) -> None:
+    machine = frozenset(map(str, own_addresses()))
+    for port in ports:
+        stale = stale_flows(read_flows(netlink, socket.AF_INET, port), address, machine)
+        delete_flows(netlink, socket.AF_INET, [one for one in stale if one.destination[1] == port])
 
 
 def _reason(error: OSError) -> str:

@@ -388,7 +388,8 @@ async def test_failures_of_backends_are_502(lab: IngressLab) -> None:
     assert _code(await lab.get()) == 502
 
 
-async def test_backend_that_never_answers_is_504() -> None:
+@pytest.mark.parametrize("body", [None, b"x" * 100])
+async def test_backend_that_never_answers_is_504(body: bytes | None) -> None:
     async def hang(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -404,7 +405,7 @@ async def test_backend_that_never_answers_is_504() -> None:
         async with (
             _app(forward) as port,
             aiohttp.ClientSession() as session,
-            session.post(f"http://{LOOPBACK}:{port}/", data=b"x" * 100) as response,
+            session.post(f"http://{LOOPBACK}:{port}/", data=body) as response,
         ):
             assert await response.text() == "504"
 

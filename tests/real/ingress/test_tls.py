@@ -111,7 +111,10 @@ async def test_oldest_ingress_chooses_the_certificate_of_a_host(lab: IngressLab)
         tls = (IngressTLS(hosts=(HOST,), secret_name=name),)
         lab.certificates.put(ingress(name, RULE, tls=tls, created=f"2026-01-0{day}T00:00:00Z"))
     for name in ("old", "new"):
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await lab.connect(tls=_trusting(trustme.CA()))
         _, writer = await lab.connect(tls=_trusting(authorities[name]))
+        assert writer.get_extra_info("peercert")
         writer.close()
         lab.certificates.remove(f"default/{name}")
 

@@ -78,10 +78,10 @@ def _naive(known: dict[str, Ingress], host: str, path: str) -> str | None:
         return chosen
     for one in sorted(known.values(), key=_order):
         for name in [rule.host for rule in one.spec.rules] or [""]:
-            level = _matches_host(name, host)
-            if one.spec.default_backend is not None and (level,) > max(best, (0,)):
+            specificity = (_matches_host(name, host),)
+            if one.spec.default_backend is not None and specificity > max(best, (0,)):
                 assert one.spec.default_backend.service is not None
-                best, chosen = (level,), one.spec.default_backend.service.name
+                best, chosen = specificity, one.spec.default_backend.service.name
     return chosen
 
 
