@@ -14,18 +14,19 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.scheme import NAMESPACES
-from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
+from pykubelet.app.join_command import open_to_nodes
+from pykubelet.app.joined_node import cluster_config
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
-from pykubelet.client.interface import Client
+from pykubelet.client.interface import Client, ControllerClient
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority
@@ -34,13 +35,13 @@ from pykubelet.controllers.manifests.controller import ManifestController
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
+from pykubelet.httpserver.listener import is_loopback, is_unspecified
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
 """Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
 _SYSTEM_NAMESPACE = "kube-system"
 """Its UID stands for the cluster: it is created with the database and cannot be deleted."""
-_DNS_ADDRESS = str(CLUSTER_IP_RANGE[ADDRESS_INDEX])
 _VOLUMES = "volumes"
 """The folder of provisioned volumes in the data folder."""
 _NODE_SECONDS = 5.0
@@ -62,7 +63,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             served = await stack.enter_async_context(serves)
             seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
-            dns = await stack.enter_async_context(_cluster_dns(node_settings, served.client, clock))
+            dns = await stack.enter_async_context(_cluster_dns(settings, served.client, clock))
             proxy_lock = await proxy.claim() if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
@@ -81,16 +82,14 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 local_volumes=_local_volumes(settings, node),
             )
             await stack.enter_async_context(at_work)
+            config = cluster_config(settings, node_settings)
+            await stack.enter_async_context(open_to_nodes(settings, served, config, clock=clock, say=say))
             ready = asyncio.Event()
             runners: dict[str, Runner] = {"announcement": partial(_announce, node, served.url, say, ready)}
             if view is not None:
                 shown = partial(view, settings.data_dir / KUBECONFIG, served.client, clock)
                 runners["view"] = partial(_when_ready, ready, shown)
-            if settings.manifests:
-                objects = ManifestController(
-                    paths=settings.manifests, client=served.client, problems=node.sources.problems, say=say
-                )
-                runners["objects of files"] = with_ready_event(objects.run)
+            runners |= _objects_of_files(settings, node, served.client, say)
             if settings.service_proxy:
                 runners |= proxy.beside_node(
                     client=served.client, clock=clock, node_name=node_settings.node_name, lock=proxy_lock
@@ -103,10 +102,23 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     program.run(main)
 
 
-def _cluster_dns(settings: NodeSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
+def _objects_of_files(settings: ClusterSettings, node: Node, client: ControllerClient, say: Say) -> dict[str, Runner]:
+    if not settings.manifests:
+        return {}
+    problems = node.sources.problems
+    objects = ManifestController(paths=settings.manifests, client=client, problems=problems, say=say)
+    return {"objects of files": with_ready_event(objects.run)}
+
+
+def _cluster_dns(settings: ClusterSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
     pod_networks = (settings.pod_cidr,) if settings.pod_network == "own" else ()
-    domain = settings.cluster_domain
-    return open_dns(client=client, clock=clock, cluster_ip=_DNS_ADDRESS, domain=domain, pod_networks=pod_networks)
+    return open_dns(
+        client=client,
+        clock=clock,
+        cluster_ip=str(settings.service_cluster_ips[ADDRESS_INDEX]),
+        domain=_node_settings(settings).cluster_domain,
+        pod_networks=pod_networks,
+    )
 
 
 @asynccontextmanager
@@ -165,7 +177,9 @@ async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> Non
 def _server_settings(settings: ClusterSettings) -> ApiServerSettings:
     return ApiServerSettings(
         data_dir=settings.data_dir,
+        bind=settings.bind,
         port=settings.port,
+        service_cluster_ips=settings.service_cluster_ips,
         start_empty=settings.start_empty,
         service_account_admission=True,
         with_node=True,
@@ -185,10 +199,14 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         is_default_name=settings.is_default_name,
         root_dir=settings.data_dir / "node",
         runtime=settings.runtime,
+        cri_socket=settings.cri_socket,
+        max_pods=settings.max_pods,
         cluster_dns=settings.cluster_dns,
         pod_network=settings.pod_network,
         pod_cidr=settings.pod_cidr,
         manifests=settings.manifests,
+        # An address that the user chose is the one at which other machines reach this one.
+        bind="" if is_loopback(settings.bind) or is_unspecified(settings.bind) else settings.bind,
         port=0,
         eviction_hard=_EVICTION_HARD,
         undisturbed_pressure_seconds=_UNDISTURBED_PRESSURE_SECONDS,

@@ -18,6 +18,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import Runner, background_task, running, with_ready_event
 from pykubelet.api.errors import ApiError
 from pykubelet.app import program
+from pykubelet.app.joined_node import bootstrap_access, check_name_is_free
 from pykubelet.app.node import open_node
 from pykubelet.app.node_record import read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
@@ -44,9 +45,15 @@ class NodeConnection(NamedTuple):
 
 async def join_cluster(settings: NodeSettings, kubeconfig: Path, *, clock: Clock, stop: asyncio.Event) -> bool:
     """Request a client certificate if the node has none; False if stopped before. CannotStart if denied or expired."""
-    if settings.bootstrap_kubeconfig is None or not await needs_bootstrap(kubeconfig, clock):
+    if settings.bootstrap_kubeconfig is None and settings.join is None:
         return True
-    access = read_rest_config(settings.bootstrap_kubeconfig, clock)
+    if not await needs_bootstrap(kubeconfig, clock):
+        return True
+    if settings.join is not None:
+        access, means = await bootstrap_access(settings.join, clock), "the token"
+    else:
+        assert settings.bootstrap_kubeconfig is not None
+        access, means = read_rest_config(settings.bootstrap_kubeconfig, clock), str(settings.bootstrap_kubeconfig)
     try:
         async with asyncio.timeout(None) as until_stopped, background_task(_end(until_stopped, stop), "stop requested"):
             await _bootstrap(settings, kubeconfig, access, clock)
@@ -55,7 +62,7 @@ async def join_cluster(settings: NodeSettings, kubeconfig: Path, *, clock: Clock
             return False
         raise CannotStart("the node's certificate request was not signed; approve it and start again") from error
     except (ApiError, RequestRefused, CertificateStoreError) as error:
-        raise CannotStart(f"the node cannot join with {settings.bootstrap_kubeconfig}: {error}") from error
+        raise CannotStart(f"the node cannot join with {means}: {error}") from error
     return True
 
 
@@ -63,6 +70,8 @@ async def _bootstrap(settings: NodeSettings, kubeconfig: Path, access: RestConfi
     name = settings.node_name
     files = CertificateStore(settings.root_dir / "pki", client_template(name).file_name)
     async with RestClient(access, clock=clock) as client:
+        if settings.join is not None:
+            await check_name_is_free(client, name)
         await bootstrap(client, access=access, node_name=name, kubeconfig=kubeconfig, files=files, clock=clock)
 
 

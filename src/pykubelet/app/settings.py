@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 from pathlib import Path
 
+from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.kubelet.eviction.thresholds import DEFAULT_EVICTION_HARD
+
+CLUSTER_CIDR = IPv4Network("10.244.0.0/16")
+"""The range of pods unless another one is chosen."""
 
 
 class CannotStart(Exception):
@@ -30,6 +35,8 @@ class ApiServerSettings:
     event_ttl_seconds: float = 3600.0
     encryption_key: Path | None = None
     audit: bool = True
+    service_cluster_ips: IPv4Network = CLUSTER_IP_RANGE
+    """The range of the addresses of services."""
     service_account_admission: bool = False
     """Whether pods get their service account's token mounted, as kube-apiserver's default admission does."""
     with_node: bool = False
@@ -45,6 +52,18 @@ class PageSettings:
 
     port: int = 0
     open_browser: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinSettings:
+    """The cluster that a node joins: one of `pykubelet up --bind`."""
+
+    server: str
+    """The URL of the API server."""
+    token: str = field(default="", repr=False)
+    """The bootstrap token; needed only until the node has its certificate."""
+    ca_cert_hashes: tuple[str, ...] = ()
+    """Hashes of the public key of the cluster's authority."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +88,8 @@ class NodeSettings:
     kubeconfig: Path | None = None
     bootstrap_kubeconfig: Path | None = None
     """Requests a client certificate if `kubeconfig` has no valid one; `kubeconfig` is then written."""
+    join: JoinSettings | None = None
+    """The cluster to join, in place of `bootstrap_kubeconfig`."""
     rotate_certificates: bool = True
     """Whether the node renews its client certificate before it expires."""
     rotate_server_certificates: bool = False
@@ -121,12 +142,20 @@ class ClusterSettings:
     data_dir: Path
     start_empty: bool = False
     """Whether to start without objects; an existing database is kept under another name."""
+    bind: str = "127.0.0.1"
+    """The listening address of the API. Nodes of other machines may join unless it is loopback."""
     port: int = 6443
     """The port of the API; 0 takes any free port."""
+    service_cluster_ips: IPv4Network = CLUSTER_IP_RANGE
+    """The range of the addresses of services."""
+    cluster_cidr: IPv4Network = CLUSTER_CIDR
+    """The range of the addresses of pods; each node gets a part of it."""
     node_name: str
     is_default_name: bool = False
     """Whether the name is only the machine's; the folder of a node with another name is then refused."""
     runtime: str = "auto"
+    cri_socket: str = ""
+    max_pods: int = 110
     cluster_dns: tuple[str, ...] = ()
     """The name servers of pods; if empty, the address of `kube-dns` if the service proxy runs, else those of the machine."""
     pod_network: str = "host"
@@ -138,6 +167,8 @@ class ClusterSettings:
     page: PageSettings | None = None
     service_proxy: bool = False
     """Whether addresses of Services work on this machine, through nftables."""
+    show_join_command: bool = False
+    """Whether to print the command with which nodes join: it has a token, which must not get into a log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,16 @@ PROVISIONER = "pykubelet.io/local-path"
 CLASS = "standard"
 _CLASS_KEY = "storage class"
 _HOSTNAME = "kubernetes.io/hostname"
+NODE_ROLE_RULES = (
+    {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": [""],
+        "resources": ["persistentvolumes"],
+        "verbs": ["create", "delete", "get", "list", "patch", "watch"],
+    },
+    {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": ["get", "list", "watch"]},
+)
+"""What a node needs besides its own rights to provision its volumes; NodeRestriction confines writes to these volumes."""
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
 """Upstream's name: keeps a deleted volume until its folder is gone."""
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
