@@ -80,8 +80,7 @@ def test_subprocess_is_confined() -> None:
     ]
     assert starts == [
         "client/exec_plugin.py",
-        "podnetwork/masquerade.py",
-        "proxy/nftables/nft.py",
+        "podnetwork/nft.py",
         "runtimes/process/shims.py",
     ]
     forks = {

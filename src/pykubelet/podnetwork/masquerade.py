@@ -4,27 +4,23 @@ Other machines have no route to pods, so without it pods would not get answers f
 Each node has a table of its own, named after its folder, so that several nodes on one machine do not disturb each other.
 """
 
-import asyncio
 import hashlib
-import shutil
-from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 from pykubelet.aio.log import get_logger
+from pykubelet.podnetwork.nft import RunNft, run_nft
 
 log = get_logger(__name__)
 
 _MARK_LENGTH = 12
 """48 bits, so that two folders of a machine never have the same."""
-_SECONDS = 10.0
-"""How long nft may take; some milliseconds are usual, but another program may hold the lock of the rules."""
 
 
 class Masquerade:
     """The table of one node; `folder` only names it."""
 
-    def __init__(self, folder: Path, pod_cidr: str) -> None:
-        self._pod_cidr = pod_cidr
+    def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft) -> None:
+        self._pod_cidr, self._run_nft = pod_cidr, nft
         self.table = f"pykubelet-{hashlib.sha256(bytes(folder)).hexdigest()[:_MARK_LENGTH]}"
 
     async def apply(self) -> None:
@@ -39,20 +35,13 @@ class Masquerade:
 
     async def _nft(self, commands: str) -> str:
         """Apply commands in one transaction; why that is not possible."""
-        program = shutil.which("nft", path="/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin")
-        if program is None:
-            return "nft is not installed (Debian package nftables)"
-        process = await asyncio.create_subprocess_exec(
-            program, "-f", "-", stdin=PIPE, stdout=DEVNULL, stderr=PIPE, env={}, cwd="/", start_new_session=True
-        )
         try:
-            async with asyncio.timeout(_SECONDS):
-                _, errors = await process.communicate(commands.encode())
+            result = await self._run_nft(("-f", "-"), commands)
         except TimeoutError:
-            process.kill()
-            await process.wait()
-            return f"nft took more than {_SECONDS:.0f} seconds"
-        return errors.decode(errors="replace").strip() if process.returncode else ""
+            return "nft took too long"
+        except OSError as error:
+            return str(error)
+        return result.errors.decode(errors="replace").strip() if result.exit_code else ""
 
 
 def _removal(table: str) -> str:

@@ -1,32 +1,14 @@
 """Gives process pods networks of their own: a namespace, a link to the node, an address.
 
-A pod's `eth0` and its peer on the node are a veth pair. Both ends have addresses without a subnet (/32), and everything is
-routed: there is no bridge, so replies to a Service pass the node's connection tracking without br_netfilter. The node has
-the first address of the range on each link and is the pods' gateway. Probes come from that address.
-
-Everything is in the kernel and in the folder of the namespaces, so it survives the node's agent. Removing a namespace removes
-its links, addresses and routes.
+`network_operations.py` says how such a network is made.
 """
 
-import asyncio
-import ipaddress
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
 
-from pykubelet.aio.threads import in_thread
 from pykubelet.podnetwork.masquerade import Masquerade
-from pykubelet.podnetwork.namespaces import NetworkNamespaces
-from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, LOOPBACK_INDEX, Netlink
-
-_LINK_PREFIX, _POD_LINK, _POD_LINK_INDEX = "veth", "eth0", 2
-_FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
-_UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
+from pykubelet.podnetwork.network_host import LocalNetworkHost, NetworkHost
 
 
 class PodNetworkError(Exception):
@@ -34,28 +16,26 @@ class PodNetworkError(Exception):
 
 
 class PodNetworks:
-    """The networks of pods, by the names of their namespaces.
+    """The networks of pods, by the names of their namespaces in a folder.
 
-    Without a `pod_cidr` pods get no new networks; those that have one keep it.
+    Without a `pod_cidr` pods get no new networks; those that have one keep it. They are in the network of `host`, by default
+    that of this process.
     """
 
-    def __init__(self, folder: Path, pod_cidr: str = "") -> None:
-        self._namespaces = NetworkNamespaces(folder)
-        self._range = ipaddress.IPv4Network(pod_cidr) if pod_cidr else None
-        self._masquerade = Masquerade(folder, pod_cidr)
-        # Written only in `_in_thread`, by one operation at a time.
-        self._addresses: dict[str, str] = {}
-        self._last = ""
-        self._turn = asyncio.Lock()
+    def __init__(self, folder: Path, pod_cidr: str = "", host: NetworkHost | None = None) -> None:
+        self._folder, self._pod_cidr = folder, pod_cidr
+        self._host = host or LocalNetworkHost(folder, pod_cidr)
+        self._masquerade = Masquerade(folder, pod_cidr, self._host.run_nft)
+        self._names: set[str] = set()
 
     @property
     def is_enabled(self) -> bool:
         """Whether new pods get networks."""
-        return self._range is not None
+        return bool(self._pod_cidr)
 
     def path(self, name: str) -> Path:
         """The file of a pod's namespace."""
-        return self._namespaces.path(name)
+        return self._folder / name
 
     async def open(self, known: Mapping[str, str], last: str = "") -> Collection[str]:
         """Take over the networks of earlier agents and remove all others; returns those of `known` that are gone.
@@ -63,11 +43,14 @@ class PodNetworks:
         `known` has the addresses of networks by name, `last` is the newest one. PodNetworkError if networks are enabled but
         impossible here.
         """
-        self._last = last
-        lost = await self._in_thread(self._take_over, known)
-        if self._range is not None:
+        try:
+            lost = await self._host.take_over(known, last)
+        except OSError as error:
+            raise PodNetworkError(f"the networks of pods cannot be taken over: {_reason(error)}") from error
+        self._names = {*known} - {*lost}
+        if self.is_enabled:
             try:
-                await self._in_thread(_FORWARDING.write_text, "1")
+                await self._host.forward()
             except OSError as error:
                 raise PodNetworkError(f"the machine cannot forward packets of pods: {_reason(error)}") from error
             await self._masquerade.apply()
@@ -75,118 +58,31 @@ class PodNetworks:
 
     async def close(self) -> None:
         """Remove what is there for all pods if there is no pod any more."""
-        if self._range is not None and not self._addresses:
+        if self.is_enabled and not self._names:
             await self._masquerade.remove()
 
     async def attach(self, name: str) -> str:
         """Create a network; returns the pod's address. A cancelled call has created it or not."""
+        self._names.add(name)
         try:
-            return await self._in_thread(self._attach, name)
+            return await self._host.attach(name)
         except OSError as error:
+            self._names.discard(name)
             raise PodNetworkError(f"the pod's network cannot be created: {_reason(error)}") from error
 
     async def detach(self, name: str) -> None:
         """Remove a network if it exists."""
-        if name not in self._addresses:
+        if name not in self._names:
             return
         try:
-            await self._in_thread(self._detach, name)
+            await self._host.detach(name)
         except OSError as error:
             raise PodNetworkError(f"the pod's network cannot be removed: {_reason(error)}") from error
+        self._names.discard(name)
 
     async def open_socket(self, name: str, family: socket.AddressFamily) -> socket.socket:
         """A TCP socket in a pod's network, which stays in it wherever it is used; OSError if that is gone."""
-        return await self._in_thread(self._open_socket, name, family)
-
-    async def _in_thread(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
-        """Run blocking work, after that of earlier calls, in a thread that then ends: it may have left its namespace."""
-        async with self._turn:
-            with ThreadPoolExecutor(1, thread_name_prefix="pod-network") as thread:
-                return await in_thread(work, *arguments, executor=thread)
-
-    def _take_over(self, known: Mapping[str, str]) -> list[str]:
-        links = {name for _, name in socket.if_nameindex()}
-        for name in self._namespaces.names():
-            if name not in known:
-                self._namespaces.remove(name)
-            elif _link_name(name) in links and self._namespaces.is_complete(name):
-                self._addresses[name] = known[name]
-        return [name for name in known if name not in self._addresses]
-
-    def _attach(self, name: str) -> str:
-        host = Netlink()
-        try:
-            self._addresses[name] = self._connect(name, host)
-        except OSError:
-            self._namespaces.remove(name)
-            raise
-        finally:
-            host.close()
-        self._last = self._addresses[name]
-        return self._last
-
-    def _connect(self, name: str, host: Netlink) -> str:
-        assert self._range is not None
-        gateway = str(self._range[1])
-        with self._namespaces.created(name):
-            # As containerd does: a pod need not be root to listen on port 80 of an address of its own.
-            _UNPRIVILEGED_PORTS.write_text("0")
-            inside = Netlink()
-        try:
-            with self._namespaces.path(name).open("rb") as namespace:
-                link = _link_name(name)
-                host.create_veth(link, peer=_POD_LINK, peer_index=_POD_LINK_INDEX, namespace=namespace.fileno())
-            index = socket.if_nametoindex(link)
-            host.add_address(gateway, index)
-            address = self._route(host, index, gateway)
-            for one in (LOOPBACK_INDEX, _POD_LINK_INDEX):
-                inside.set_up(one)
-            inside.add_address(address, _POD_LINK_INDEX)
-            inside.add_route(gateway, _POD_LINK_INDEX, source=address)
-            inside.add_default_route(gateway, _POD_LINK_INDEX)
-        finally:
-            inside.close()
-        return address
-
-    def _route(self, host: Netlink, index: int, gateway: str) -> str:
-        """Route the next free address to a link; returns the address."""
-        assert self._range is not None
-        for address in free_addresses(self._range, self._addresses.values(), self._last):
-            try:
-                host.add_route(address, index, source=gateway)
-            except FileExistsError:
-                # Another node of this machine has the same range, or a pod's network is just being removed.
-                continue
-            return address
-        raise OSError(f"no free address in {self._range}")
-
-    def _detach(self, name: str) -> None:
-        self._namespaces.remove(name)
-        del self._addresses[name]
-
-    def _open_socket(self, name: str, family: socket.AddressFamily) -> socket.socket:
-        with self._namespaces.entered(name):
-            return socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-
-
-def free_addresses(pod_range: ipaddress.IPv4Network, taken: Collection[str], last: str) -> Iterator[str]:
-    """The addresses that a new pod may get, starting after the last one, so that none is soon used again.
-
-    Network and broadcast address and the gateway, the first address, are left out.
-    """
-    first, end = int(pod_range.network_address) + 2, int(pod_range.broadcast_address)
-    after = int(ipaddress.IPv4Address(last)) + 1 if last else first
-    start = after if first <= after < end else first
-    used = frozenset(taken)
-    for number in (*range(start, end), *range(first, start)):
-        address = str(ipaddress.IPv4Address(number))
-        if address not in used:
-            yield address
-
-
-def _link_name(name: str) -> str:
-    """The name of the link on the node that leads to a pod."""
-    return f"{_LINK_PREFIX}{name}"[:LINK_NAME_BYTES]
+        return await self._host.open_socket(name, family, socket.SOCK_STREAM)
 
 
 def _reason(error: OSError) -> str:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.podnetwork.masquerade import rules
-from pykubelet.podnetwork.pod_networks import free_addresses
+from pykubelet.podnetwork.network_operations import free_addresses
 
 RANGE = IPv4Network("10.244.0.0/29")
 ADDRESSES = [str(address) for address in RANGE]

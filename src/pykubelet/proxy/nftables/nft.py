@@ -3,23 +3,17 @@
 Upstream: pkg/proxy/nftables/supported.go, pkg/proxy/nftables/cleanup.go
 """
 
-import asyncio
-import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from pykubelet.podnetwork.nft import NFT_SECONDS, RunNft, nft_program, run_nft
 from pykubelet.proxy.nftables.rules import TABLE
 from pykubelet.proxy.nftables.table import KernelTable
 from pykubelet.proxy.serviceport import IPFamily
 
-# A table of 100,000 endpoints takes some seconds.
-_SECONDS = 60.0
-# Debian's path of ordinary users lacks these.
-_SYSTEM_PATH = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin"))
 _IPV6 = Path("/proc/net/if_inet6")
 _ERROR_LENGTH = 300
 
@@ -29,14 +23,14 @@ class NftError(Exception):
 
 
 class Nft:
-    """The program nft, in the network namespace of this process."""
+    """The program nft, in the network namespace of this process, or where `run_there` runs it."""
 
-    def __init__(self) -> None:
-        self._program = shutil.which("nft") or shutil.which("nft", path=_SYSTEM_PATH)
+    def __init__(self, run_there: RunNft = run_nft) -> None:
+        self._run_nft = run_there
 
     async def problem(self) -> str:
         """The reason why Services cannot have rules here; empty if they can."""
-        if self._program is None:
+        if nft_program() is None:
             return "the program nft is missing: install the package nftables"
         try:
             await self.run([f"add table ip {TABLE}"], is_trial=True)
@@ -75,28 +69,16 @@ class Nft:
         return found["nftables"]
 
     async def _call(self, arguments: Sequence[str], text: str = "") -> bytes:
-        if self._program is None:
-            raise NftError("the program nft is missing")
-        pipe = asyncio.subprocess.PIPE
         try:
-            process = await asyncio.create_subprocess_exec(
-                self._program, *arguments, stdin=pipe, stdout=pipe, stderr=pipe
-            )
+            result = await self._run_nft(arguments, text)
+        except TimeoutError as error:
+            raise NftError(f"nft did not end within {NFT_SECONDS:g} s") from error
         except OSError as error:
             raise NftError(f"nft did not start: {error}") from error
-        try:
-            async with asyncio.timeout(_SECONDS):
-                said, problems = await process.communicate(text.encode())
-        except TimeoutError as error:
-            raise NftError(f"nft did not end within {_SECONDS:g} s") from error
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode:
-            message = " ".join(problems.decode(errors="replace").split())
-            raise NftError(message[:_ERROR_LENGTH] or f"nft ended with exit code {process.returncode}")
-        return said
+        if result.exit_code:
+            message = " ".join(result.errors.decode(errors="replace").split())
+            raise NftError(message[:_ERROR_LENGTH] or f"nft ended with exit code {result.exit_code}")
+        return result.output
 
 
 def machine_families() -> tuple[IPFamily, ...]:

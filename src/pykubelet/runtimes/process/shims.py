@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 import pykubelet
+from pykubelet.aio import packets
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.threads import in_thread
 from pykubelet.runtimes.process.pods import NO_HANDLE, ContainerEntry
-from pykubelet.runtimes.process.shim import wire
 from pykubelet.runtimes.process.shim.processes import ProcessIdentity, boot_id, kill, open_process, session_members
 from pykubelet.runtimes.process.state import ContainerExitRecord, ContainerStartRecord, StateFolders
 from pykubelet.runtimes.protocol import RuntimeFailure
@@ -227,7 +227,7 @@ class ShimLauncher:
         hello: dict[str, Any] | None = None
         with suppress(TimeoutError):
             async with asyncio.timeout(_SPAWNER_SECONDS):
-                hello = wire.decode(await asyncio.get_running_loop().sock_recv(ours, wire.MAX_BYTES))
+                hello = packets.decode(await asyncio.get_running_loop().sock_recv(ours, packets.MAX_BYTES))
         if hello is None:
             raise RuntimeFailure("the spawner of container shims does not start")
         return str(hello["way"])
@@ -270,7 +270,7 @@ class ShimLauncher:
         assert self._channel is not None
         while True:
             try:
-                wire.send(self._channel, {"folder": str(folder)}, [end.fileno()])
+                packets.send(self._channel, {"folder": str(folder)}, [end.fileno()])
             except BlockingIOError:
                 # Very many starts at once: the spawner needs about a millisecond for each.
                 await asyncio.sleep(0.002)
@@ -284,7 +284,7 @@ def _deliver(loop: asyncio.AbstractEventLoop, end: socket.socket, report: Report
     loop.remove_reader(end)
     message: dict[str, Any] | None = None
     with end, suppress(OSError):
-        message = wire.decode(end.recv(wire.MAX_BYTES))
+        message = packets.decode(end.recv(packets.MAX_BYTES))
     report(message)
 
 

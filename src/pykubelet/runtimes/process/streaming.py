@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pykubelet.aio import packets
 from pykubelet.runtimes.process.shim import wire
 from pykubelet.runtimes.protocol import RuntimeFailure
 
@@ -141,11 +142,11 @@ async def _call(folder: Path, message: dict[str, Any], files: Sequence[int] = ()
                     await asyncio.sleep(_BUSY_SECONDS)
         finally:
             os.close(where)
-        wire.send(connection, message, files)
+        packets.send(connection, message, files)
     except OSError as error:
         connection.close()
         raise RuntimeFailure("the container is not running") from error
-    except wire.MessageTooLong as error:
+    except packets.MessageTooLong as error:
         connection.close()
         raise RuntimeFailure(f"the command is too long: {error}") from error
     except BaseException:
@@ -173,7 +174,7 @@ class ProcessSession:
             fcntl.ioctl(self._ends.stdout, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         elif not self._is_ours:
             with suppress(OSError):
-                wire.send(self._connection, {"resize": [columns, rows]})
+                packets.send(self._connection, {"resize": [columns, rows]})
 
     async def exit_code(self) -> int:
         return await asyncio.shield(self._ended)
@@ -191,7 +192,7 @@ class ProcessSession:
 
     def _on_message(self) -> None:
         try:
-            message = wire.decode(self._connection.recv(wire.MAX_BYTES))
+            message = packets.decode(self._connection.recv(packets.MAX_BYTES))
         except BlockingIOError:
             return
         except OSError:
@@ -315,7 +316,7 @@ async def _opened(
 
 async def _answer_on(connection: socket.socket) -> dict[str, Any]:
     try:
-        answer = wire.decode(await asyncio.get_running_loop().sock_recv(connection, wire.MAX_BYTES))
+        answer = packets.decode(await asyncio.get_running_loop().sock_recv(connection, packets.MAX_BYTES))
     except OSError:
         answer = None
     if answer is None:

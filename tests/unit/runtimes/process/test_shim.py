@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pykubelet.runtimes.process.shim as package
+from pykubelet.aio import packets
 from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
 from pykubelet.runtimes.process.cgroups import CPU, MEMORY, NO_CGROUPS, find_cgroups
-from pykubelet.runtimes.process.shim import wire
 from pykubelet.runtimes.process.shim import wire as files
 from pykubelet.runtimes.process.shim.processes import identify, open_process
 from pykubelet.runtimes.process.shim.stdio import ContainerLogFile
@@ -24,14 +24,17 @@ ALLOWED = {
 }  # fmt: skip
 
 
+OWN_ALLOWED = {"pykubelet.aio.packets", "pykubelet.runtimes.log_format"}
+
+
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
 def test_supervisor_loads_little(path: Path) -> None:
-    """There is one per container: no asyncio, no msgspec, only its own package and the log format."""
+    """There is one per container: no asyncio, no msgspec, only its own package, packets and the log format."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         for name in names:
-            ours = name.startswith("pykubelet.runtimes.process.shim") or name == "pykubelet.runtimes.log_format"
+            ours = name.startswith("pykubelet.runtimes.process.shim") or name in OWN_ALLOWED
             assert ours or name in ALLOWED
 
 
@@ -85,19 +88,19 @@ def test_open_files_travel_with_a_message_and_are_not_inherited() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     reader, writer = os.pipe()
     with ours, theirs:
-        wire.send(ours, {"op": "test"}, [writer])
+        packets.send(ours, {"op": "test"}, [writer])
         os.close(writer)
-        message, (received,) = wire.receive(theirs)
+        message, (received,) = packets.receive(theirs)
         assert message == {"op": "test"}
         assert not os.get_inheritable(received)
         os.write(received, b"hello")
         os.close(received)
         assert os.read(reader, 10) == b"hello"
         os.close(reader)
-        with pytest.raises(wire.MessageTooLong):
-            wire.send(ours, {"text": "x" * wire.MAX_BYTES})
+        with pytest.raises(packets.MessageTooLong):
+            packets.send(ours, {"text": "x" * packets.MAX_BYTES})
         ours.close()
-        assert wire.receive(theirs) == (None, [])
+        assert packets.receive(theirs) == (None, [])
 
 
 def test_cgroups_of_version_2_are_used_as_far_as_they_are_delegated(

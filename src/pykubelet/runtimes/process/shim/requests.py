@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
+from pykubelet.aio.packets import receive, send
 from pykubelet.runtimes.log_format import STDERR, STDOUT
 from pykubelet.runtimes.process.shim import wire
 from pykubelet.runtimes.process.shim.processes import signal_group
@@ -192,7 +193,7 @@ class ShimServer:
 def _receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     """The next message; a malformed one counts as a closed connection."""
     try:
-        return wire.receive(connection)
+        return receive(connection)
     except (OSError, ValueError):
         return None, []
 
@@ -200,7 +201,7 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int
 def _answer(connection: socket.socket, message: dict[str, Any]) -> None:
     # The client may be gone.
     with suppress(OSError):
-        wire.send(connection, message)
+        send(connection, message)
 
 
 def _close_all(files: list[int]) -> None:

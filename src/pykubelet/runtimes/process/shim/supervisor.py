@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Never
 
+from pykubelet.aio.packets import receive, send
 from pykubelet.runtimes.process.shim import kernel, namespace, processes, rootfs, wire
 from pykubelet.runtimes.process.shim.processes import children, identify, kill_children, reaped, signal_group
 from pykubelet.runtimes.process.shim.requests import ShimServer
@@ -50,9 +51,9 @@ def main(channel: int) -> Never:
     gc.collect()
     gc.freeze()
     gc.disable()
-    wire.send(kubelet, {"way": way})
+    send(kubelet, {"way": way})
     while True:
-        message, files = wire.receive(kubelet)
+        message, files = receive(kubelet)
         if message is None:
             os._exit(0)
         if os.fork() == 0:
@@ -238,7 +239,7 @@ def _record(exit_code: int, reason: str, message: str = "") -> None:
 def _report(report: socket.socket, message: dict[str, Any]) -> None:
     # The kubelet may be gone; the next one reads the state file.
     with suppress(OSError):
-        wire.send(report, message)
+        send(report, message)
     report.close()
 
 

@@ -1,70 +1,22 @@
-"""Messages and state files that the kubelet and the shims exchange.
+"""State files that the kubelet and the shims exchange, and where they talk.
 
-A message is one JSON object per packet, possibly with open files; closing the connection ends the conversation. State files
-contain JSON, are replaced atomically and readable only by their owner. A full disk must not hide the end of a container:
-files that have to be written then get a spare, which is as large as they may become.
+Closing a connection ends the conversation. State files contain JSON, are replaced atomically and
+readable only by their owner. A full disk must not hide the end of a container: files that have to be written then get a
+spare, which is as large as they may become.
 """
 
 import errno
-import json
 import os
-import socket
-import struct
-from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 CONTROL = "control"
 """The name of the shim's socket in the container's state folder."""
 
-MAX_BYTES = 128 * 1024
-"""The maximum size of a packet; the kernel lets ordinary users send that much."""
-_MAX_FILES = 4
-_FILE_BYTES = struct.calcsize("i")
 _SPARE = ".spare"
 _SPARE_BYTES = 8192
 """Two blocks: enough for the record of a sandbox, or of an exit with a message of some thousand characters."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class MessageTooLong(ValueError):
-    """The message does not fit into one packet."""
-
-
-def encode(message: dict[str, Any]) -> bytes:
-    packet = json.dumps(message).encode()
-    if len(packet) > MAX_BYTES:
-        raise MessageTooLong(f"a message of {len(packet)} bytes is too long")
-    return packet
-
-
-def send(connection: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
-    packet = encode(message)
-    if files:
-        socket.send_fds(connection, [packet], list(files))
-    else:
-        connection.send(packet)
-
-
-def receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """The next message, None at the end, and the files that came with it."""
-    # Not socket.recv_fds, which ignores the flag: programs started meanwhile would inherit the files.
-    room = socket.CMSG_SPACE(_MAX_FILES * _FILE_BYTES)
-    packet, ancillary, _, _ = connection.recvmsg(MAX_BYTES, room, socket.MSG_CMSG_CLOEXEC)
-    files: list[int] = []
-    for level, kind, data in ancillary:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            files += struct.unpack(f"{len(data) // _FILE_BYTES}i", data[: len(data) // _FILE_BYTES * _FILE_BYTES])
-    return decode(packet), files
-
-
-def decode(packet: bytes) -> dict[str, Any] | None:
-    """Decodes a packet; None for an empty one, which marks the end."""
-    if not packet:
-        return None
-    message: dict[str, Any] = json.loads(packet)
-    return message
 
 
 def replace_file(path: str, content: bytes) -> None:
