@@ -8,7 +8,7 @@ from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.schema import SECRETS
 from pykubelet.api.scheme import as_documents
 from pykubelet.api.serializer import Document
-from pykubelet.app.join_command import create_token
+from pykubelet.app.joining.command import create_token
 from pykubelet.client.interface import PatchType
 from pykubelet.controllers.bootstrap.tokencleaner import TokenCleaner
 from pykubelet.kinds.bootstrap_token import SECRET_NAMESPACE

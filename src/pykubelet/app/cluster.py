@@ -18,20 +18,24 @@ from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
-from pykubelet.app.join_command import open_to_nodes
-from pykubelet.app.joined_node import cluster_config
+from pykubelet.app.joining.beside import routing
+from pykubelet.app.joining.command import open_to_nodes
+from pykubelet.app.joining.node import cluster_config
+from pykubelet.app.joining.pod_range import with_pod_range
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
-from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
+from pykubelet.app.settings import POD_CIDR, ApiServerSettings, ClusterSettings, NodeSettings
+from pykubelet.app.volume_controllers import ManagedResources
 from pykubelet.client.interface import Client, ControllerClient
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority
 from pykubelet.controllers.framework.work_queue import WorkQueueCollector
 from pykubelet.controllers.manifests.controller import ManifestController
+from pykubelet.controllers.nodeipam.range_allocator import NodeRanges
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
@@ -63,6 +67,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             served = await stack.enter_async_context(serves)
             seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
+            node_settings = await with_pod_range(node_settings, served.client, settings.cluster_cidr)
             dns = await stack.enter_async_context(_cluster_dns(settings, served.client, clock))
             proxy_lock = await proxy.claim() if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
@@ -79,11 +84,10 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 names=names,
                 counts=queues,
                 listeners=dns.listeners,
-                local_volumes=_local_volumes(settings, node),
+                resources=_resources(settings, node),
             )
             await stack.enter_async_context(at_work)
-            config = cluster_config(settings, node_settings)
-            await stack.enter_async_context(open_to_nodes(settings, served, config, clock=clock, say=say))
+            await stack.enter_async_context(_several_machines(settings, served, node, clock=clock, say=say))
             ready = asyncio.Event()
             runners: dict[str, Runner] = {"announcement": partial(_announce, node, served.url, say, ready)}
             if view is not None:
@@ -102,6 +106,19 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     program.run(main)
 
 
+@asynccontextmanager
+async def _several_machines(
+    settings: ClusterSettings, served: RunningApiServer, node: Node, *, clock: Clock, say: Say
+) -> AsyncIterator[None]:
+    """Take nodes of other machines while the context lasts, and route to their pods, unless the API is on loopback."""
+    config, is_open = cluster_config(settings, node.dependencies.settings), not is_loopback(settings.bind)
+    async with (
+        routing(served.client, clock, node, settings.cluster_cidr, is_open=is_open),
+        open_to_nodes(settings, served, config, clock=clock, say=say),
+    ):
+        yield
+
+
 def _objects_of_files(settings: ClusterSettings, node: Node, client: ControllerClient, say: Say) -> dict[str, Runner]:
     if not settings.manifests:
         return {}
@@ -111,7 +128,7 @@ def _objects_of_files(settings: ClusterSettings, node: Node, client: ControllerC
 
 
 def _cluster_dns(settings: ClusterSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
-    pod_networks = (settings.pod_cidr,) if settings.pod_network == "own" else ()
+    pod_networks = (str(settings.cluster_cidr),) if settings.pod_network == "own" else ()
     return open_dns(
         client=client,
         clock=clock,
@@ -186,6 +203,12 @@ def _server_settings(settings: ClusterSettings) -> ApiServerSettings:
     )
 
 
+def _resources(settings: ClusterSettings, node: Node) -> ManagedResources:
+    own = node.dependencies.settings
+    ranges = NodeRanges(settings.cluster_cidr, {own.node_name: own.node_pod_cidr})
+    return ManagedResources(local_volumes=_local_volumes(settings, node), node_ranges=ranges)
+
+
 def _local_volumes(settings: ClusterSettings, node: Node) -> LocalVolumes:
     """The folders of provisioned volumes, beside those of the node: a node that is set up anew keeps them."""
     root = settings.data_dir.resolve() / _VOLUMES
@@ -203,7 +226,9 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         max_pods=settings.max_pods,
         cluster_dns=settings.cluster_dns,
         pod_network=settings.pod_network,
-        pod_cidr=settings.pod_cidr,
+        pod_cidr=settings.pod_cidr or POD_CIDR,
+        node_pod_cidr=settings.pod_cidr,
+        cluster_cidr=str(settings.cluster_cidr),
         manifests=settings.manifests,
         # An address that the user chose is the one at which other machines reach this one.
         bind="" if is_loopback(settings.bind) or is_unspecified(settings.bind) else settings.bind,

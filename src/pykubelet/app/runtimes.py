@@ -23,6 +23,7 @@ from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
 from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient, HttpProbeClient
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
+from pykubelet.podnetwork.pod_networks import PodNetworks
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.runtimes.folder_lock import FolderInUse
@@ -130,7 +131,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            pod_cidr=settings.pod_cidr if settings.pod_network == "own" else "",
+            networks=_pod_networks(settings),
         ) as runtime:
             yield RuntimeParts(
                 name="process",
@@ -148,6 +149,12 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
         raise CannotStart(folder_taken(settings.root_dir, error)) from error
     except (OSError, RuntimeFailure) as error:
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
+
+
+def _pod_networks(settings: NodeSettings) -> PodNetworks:
+    pod_cidr = settings.pod_cidr if settings.pod_network == "own" else ""
+    folder = settings.root_dir.absolute() / "process" / "networks"
+    return PodNetworks(folder, pod_cidr, cluster_cidr=settings.cluster_cidr)
 
 
 def _cluster_dns(settings: NodeSettings) -> ClusterDns:

@@ -10,6 +10,8 @@ from pykubelet.kubelet.eviction.thresholds import DEFAULT_EVICTION_HARD
 
 CLUSTER_CIDR = IPv4Network("10.244.0.0/16")
 """The range of pods unless another one is chosen."""
+POD_CIDR = "10.244.0.0/24"
+"""The range of a node's pods if neither its settings nor a cluster name one."""
 
 
 class CannotStart(Exception):
@@ -80,8 +82,12 @@ class NodeSettings:
     runtime: str = "process"
     pod_network: str = "host"
     """`own` gives each process pod a network of its own, `host` the machine's."""
-    pod_cidr: str = "10.244.0.0/24"
+    pod_cidr: str = POD_CIDR
     """The range of the addresses of such pods."""
+    node_pod_cidr: str = ""
+    """That range in `spec.podCIDR` of the node; empty if the user chose none and the cluster has assigned none."""
+    cluster_cidr: str = ""
+    """The range of all pods of the cluster, which reach each other with their own addresses; empty: the node's range."""
     cri_socket: str = ""
     cgroup_root: str = "/"
     """The parent cgroup of pods on a CRI runtime."""
@@ -160,8 +166,8 @@ class ClusterSettings:
     """The name servers of pods; if empty, the address of `kube-dns` if the service proxy runs, else those of the machine."""
     pod_network: str = "host"
     """`own` gives each process pod a network of its own, `host` the machine's."""
-    pod_cidr: str = "10.244.0.0/24"
-    """The range of the addresses of such pods."""
+    pod_cidr: str = ""
+    """The range of the addresses of such pods; empty: the first free part of `cluster_cidr`."""
     manifests: tuple[Path, ...] = ()
     """Manifest files, or folders of them."""
     page: PageSettings | None = None
@@ -188,5 +194,7 @@ class ControllersSettings:
     kubeconfig: Path
     names: tuple[str, ...] = ()
     """The controllers to run; empty: all."""
+    cluster_cidr: IPv4Network | None = None
+    """The range of the addresses of pods, of which each node gets a part; None: nodes get none."""
     leader_elect: bool = True
     """Whether to run only while holding the leader lease."""

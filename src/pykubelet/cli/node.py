@@ -169,15 +169,17 @@ def node(context: click.Context, /, *, verbose: bool, log_format: str, **options
     chosen_name: str = options.pop("node_name")
     name = (chosen_name or socket.gethostname()).strip().lower()
     from pykubelet.app.node_program import run
-    from pykubelet.app.settings import NodeSettings
+    from pykubelet.app.settings import POD_CIDR, NodeSettings
 
-    page = page_settings(options)
+    page, pod_cidr = page_settings(options), options.pop("pod_cidr")
     settings = NodeSettings(
         node_name=name,
         is_default_name=not chosen_name,
         root_dir=root,
         manifest_url_headers=headers,
         join=join,
+        pod_cidr=pod_cidr or POD_CIDR,
+        node_pod_cidr=pod_cidr,
         page=page,
         **options,
     )

@@ -27,7 +27,7 @@ def create(*, kubeconfig: Path | None, seconds: int, with_command: bool) -> None
     """Create a token and print it. It is a secret: machines that have it may join until it expires."""
     if seconds <= 0:
         raise click.BadParameter("a token must be valid for some time", param_hint="'--ttl'")
-    from pykubelet.app.join_command import run_token_create
+    from pykubelet.app.joining.command import run_token_create
     from pykubelet.app.settings import CannotStart
 
     try:

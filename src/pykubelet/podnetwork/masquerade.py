@@ -17,15 +17,15 @@ _MARK_LENGTH = 12
 
 
 class Masquerade:
-    """The table of one node; `folder` only names it."""
+    """The table of one node; `folder` only names it. Packets to `cluster_cidr`, the pods of all nodes, are left alone."""
 
-    def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft) -> None:
-        self._pod_cidr, self._run_nft = pod_cidr, nft
+    def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft, *, cluster_cidr: str = "") -> None:
+        self._pod_cidr, self._cluster_cidr, self._run_nft = pod_cidr, cluster_cidr or pod_cidr, nft
         self.table = f"pykubelet-{hashlib.sha256(bytes(folder)).hexdigest()[:_MARK_LENGTH]}"
 
     async def apply(self) -> None:
         """Create or replace the table. Without nft, or if it fails, pods reach no addresses outside, which is logged."""
-        if error := await self._nft(rules(self.table, self._pod_cidr)):
+        if error := await self._nft(rules(self.table, self._pod_cidr, self._cluster_cidr)):
             log.warning("pods do not reach addresses outside of the machine", cause=error)
 
     async def remove(self) -> None:
@@ -49,14 +49,14 @@ def _removal(table: str) -> str:
     return f"add table ip {table}\ndelete table ip {table}\n"
 
 
-def rules(table: str, pod_cidr: str) -> str:
+def rules(table: str, pod_cidr: str, cluster_cidr: str) -> str:
     """The commands that replace the table in one transaction."""
     return (
         f"{_removal(table)}"
         f"table ip {table} {{\n"
         "  chain postrouting {\n"
         "    type nat hook postrouting priority srcnat;\n"
-        f"    ip saddr {pod_cidr} ip daddr != {pod_cidr} masquerade\n"
+        f"    ip saddr {pod_cidr} ip daddr != {cluster_cidr} masquerade\n"
         "  }\n"
         "}\n"
     )

@@ -27,6 +27,7 @@ from pykubelet.api.scheme import (
 )
 from pykubelet.api.serializer import Document
 from pykubelet.api.volumes import (
+    LOCAL_PROVISIONER,
     PROVISIONED_BY,
     SELECTED_NODE,
     STORAGE,
@@ -47,7 +48,7 @@ from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.persistentvolume.volume_index import PodsByClaim
 
-PROVISIONER = "pykubelet.io/local-path"
+PROVISIONER = LOCAL_PROVISIONER
 CLASS = "standard"
 _CLASS_KEY = "storage class"
 _HOSTNAME = "kubernetes.io/hostname"
@@ -89,9 +90,10 @@ class LocalProvisioner(KeyedController):
         client: Client,
         recorder: EventRecorder,
         informers: Informers,
-        pods: PodsByClaim,
+        pods: PodsByClaim | None,
         local_volumes: LocalVolumes,
     ) -> None:
+        """Without `pods`, as on a node that may not read all, nodes are selected by the scheduler only."""
         self._client, self._recorder, self._pods, self._here = client, recorder, pods, local_volumes
         self._claims: ObjectIndex[PersistentVolumeClaim] = informers.objects(PERSISTENT_VOLUME_CLAIMS)
         self._volumes: ObjectIndex[PersistentVolume] = informers.objects(PERSISTENT_VOLUMES)
@@ -102,8 +104,9 @@ class LocalProvisioner(KeyedController):
     def listen(self, informers: Informers) -> None:
         informers.add_event_handler(PERSISTENT_VOLUME_CLAIMS, changed=self.claim_changed)
         informers.add_event_handler(PERSISTENT_VOLUMES, changed=self.volume_changed)
-        informers.add_event_handler(PODS, changed=self.pod_changed)
-        self.queue.add(_CLASS_KEY)
+        if self._pods is not None:
+            informers.add_event_handler(PODS, changed=self.pod_changed)
+            self.queue.add(_CLASS_KEY)
 
     def claim_changed(self, claim: PersistentVolumeClaim) -> None:
         is_ours = claim.metadata.annotations.get(STORAGE_PROVISIONER) == PROVISIONER
@@ -163,7 +166,8 @@ class LocalProvisioner(KeyedController):
             if self._has_pod_here(claim):
                 await self._select_node(claim)
             return
-        if selected not in ("", node.metadata.name):
+        # A claim without a selected node is for the node of `up`, so that no two nodes make it.
+        if selected != node.metadata.name and (selected or self._pods is None):
             return
         try:
             body = new_volume(claim, storage_class, node, self._here.root)
@@ -263,7 +267,7 @@ class LocalProvisioner(KeyedController):
 
     def _has_pod_here(self, claim: PersistentVolumeClaim) -> bool:
         """Whether a pod of this node waits for a claim to be bound."""
-        users = () if is_claim_bound(claim) else self._pods.using(key_of(claim))
+        users = () if self._pods is None or is_claim_bound(claim) else self._pods.using(key_of(claim))
         return any(pod.spec.node_name == self._here.node_name for pod in users)
 
     def _is_here(self, volume: PersistentVolume, node: Node) -> bool:

@@ -16,6 +16,7 @@ from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.scheme import CONFIG_MAPS, SECRETS, as_documents
 from pykubelet.app.apiserver import RunningApiServer
+from pykubelet.app.joining.node import ClusterConfig
 from pykubelet.app.program import Say, find_rest_config
 from pykubelet.app.settings import CannotStart, ClusterSettings
 from pykubelet.client.certificates.discovery import (
@@ -62,7 +63,7 @@ async def create_token(client: Client, clock: Clock, *, seconds: int, descriptio
 
 @asynccontextmanager
 async def open_to_nodes(
-    settings: ClusterSettings, served: RunningApiServer, config: Mapping[str, str], *, clock: Clock, say: Say
+    settings: ClusterSettings, served: RunningApiServer, config: ClusterConfig, *, clock: Clock, say: Say
 ) -> AsyncIterator[None]:
     """Take nodes of other machines while the context lasts, if they can reach the API server, and print how they join.
 
@@ -76,7 +77,7 @@ async def open_to_nodes(
     host = node_address() if is_unspecified(settings.bind) else settings.bind
     port = served.url.rpartition(":")[2]
     cluster = ClusterInfo(f"https://{host}:{port}" if host else served.url, served.client_authority)
-    await open_for_nodes(client, cluster, config)
+    await open_for_nodes(client, cluster, config.data)
     cleaner = TokenCleaner(client=client, clock=clock)
     async with running({"bootstrap tokens": with_ready_event(cleaner.run)}):
         if settings.show_join_command:
