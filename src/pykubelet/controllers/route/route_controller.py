@@ -66,7 +66,7 @@ class RouteController(KeyedController):
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        informers.add_event_handler(NODES, changed=self._changed, deleted=self._changed)
+        informers.add_event_handler(NODES, changed=self._changed, deleted=self._deleted)
         self.queue.add(_ALL)
 
     async def sync(self, name: str) -> None:
@@ -129,6 +129,10 @@ class RouteController(KeyedController):
         has_condition = not self._reports or network_condition(node) is not None
         if self._routes.get(name) != route_to(node, self._cluster_cidr) or not has_condition:
             self.queue.add(name)
+
+    def _deleted(self, node: Node) -> None:
+        self._failed.pop(node.metadata.name, None)
+        self.queue.add(node.metadata.name)
 
     def _record(self, node: Node, problem: str) -> None:
         """Report a new reason as an event of the node."""
