@@ -5,6 +5,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -119,7 +120,7 @@ class ContainerdLab:
         """Create the bridge of pods and this machine; the CNI plugin's own would leave packet forwarding enabled."""
         # Without a fixed MAC address the bridge's changes with each new pod, and the other pods do not learn of it.
         run(program("busybox"), "ip", "link", "add", "name", self.bridge, "address", BRIDGE_ADDRESS, "type", "bridge")
-        number = int(Path("/sys/class/net", self.bridge, "ifindex").read_text())
+        number = socket.if_nametoindex(self.bridge)
         # Addresses reserved for test beds; the interface index is unique, so each lab has its own network.
         network = f"198.{18 + number // 256 % 2}.{number % 256}"
         run(program("busybox"), "ip", "address", "add", f"{network}.1/24", "dev", self.bridge)

@@ -128,8 +128,8 @@ async def _within_cluster(
         )
     config = await fetch_cluster_config(client, settings.root_dir)
     settings = config.of_node(settings)
-    needs_range = settings.pod_network == "own" and settings.runtime in ("auto", "process")
-    if needs_range and not settings.node_pod_cidr:
+    has_processes = settings.pod_network == "own" and settings.runtime in ("auto", "process")
+    if (has_processes or settings.runtime == "cri") and not settings.node_pod_cidr:
         try:
             async with asyncio.timeout(None) as until_stopped, background_task(_end(until_stopped, stop), "stop asked"):
                 settings = await wait_for_pod_range(settings, client, say)

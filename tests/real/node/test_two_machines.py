@@ -112,10 +112,10 @@ def test_joined_node_has_a_certificate_of_its_own_and_few_rights(cluster: TwoMac
     users = field(cluster, "csr", ".items[*].spec.username").split()
     assert any(user.startswith("system:bootstrap:") for user in users)
     as_node = ("--as=system:node:second", "--as-group=system:nodes")
-    for verb, what in (("get", "secrets"), ("create", "pods/binding"), ("patch", "persistentvolumeclaims")):
+    for verb, what in (("get", "secrets"), ("create", "deployments"), ("patch", "persistentvolumeclaims")):
         assert cluster.kubectl.run("auth", "can-i", verb, what, "-A", *as_node, code=1).stdout.startswith("no")
-    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "stolen"}}
-    volume["spec"] = {"capacity": {"storage": "1"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/etc"}}  # type: ignore[assignment]
+    volume: dict[str, Any] = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "stolen"}}
+    volume["spec"] = {"capacity": {"storage": "1"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/etc"}}
     refused = cluster.kubectl.run("create", *as_node, "-f", "-", text=json.dumps(volume), code=1)
     assert "may only write volumes that it has provisioned on itself" in refused.stderr
 
