@@ -1,4 +1,4 @@
-"""What runs beside a node of a cluster of several machines: routes, and on a joined node the proxy and volumes.
+"""Composes what runs beside nodes of several machines: routes, the service proxy and volumes.
 
 A joined node has the rights of a node only: `controllers/bootstrap/objects.py` adds what these parts need.
 """
