@@ -28,7 +28,8 @@ from pykubelet.runtimes.cri.cni import CniNetwork
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.runtimes.folder_lock import FolderInUse
-from pykubelet.runtimes.process.cgroups import PIDS, find_cgroups
+from pykubelet.runtimes.limits import ALL_ENFORCED, UnenforcedLimits
+from pykubelet.runtimes.process.cgroups import PIDS, find_cgroups, unenforced_limits
 from pykubelet.runtimes.process.runtime import ProcessImages, ProcessRuntime
 from pykubelet.runtimes.protocol import (
     ChangeFeed,
@@ -68,6 +69,7 @@ class RuntimeParts:
     """Removes what pods that are gone have left beside containers, such as cgroups."""
     limits_pids: bool = False
     """Whether the runtime enforces a limit of processes."""
+    unenforced_limits: UnenforcedLimits = ALL_ENFORCED
     operations: RuntimeOperationMetrics | None = None
     """The metrics of runtime operations, if collected."""
     app_armor_error: str = ""
@@ -134,6 +136,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
             cluster_dns=_cluster_dns(settings),
             networks=_pod_networks(settings),
         ) as runtime:
+            cgroups = await asyncio.to_thread(find_cgroups)
             yield RuntimeParts(
                 name="process",
                 version="1",
@@ -144,7 +147,8 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 streams=runtime,
                 usages=runtime,
                 log_writer=runtime,
-                limits_pids=PIDS in (await asyncio.to_thread(find_cgroups)).folders,
+                limits_pids=PIDS in cgroups.folders,
+                unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
             )
     except FolderInUse as error:
         raise CannotStart(folder_taken(settings.root_dir, error)) from error
