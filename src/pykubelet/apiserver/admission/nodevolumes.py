@@ -8,9 +8,10 @@ from collections.abc import Mapping
 
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
-from pykubelet.api.volumes import LOCAL_PROVISIONER, PROVISIONED_BY, SELECTED_NODE
 
 _HOSTNAME = "kubernetes.io/hostname"
+_PROVISIONED_BY, _PROVISIONER = "pv.kubernetes.io/provisioned-by", "pykubelet.io/local-path"
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _FIXED = ("local", "nodeAffinity", "claimRef", "accessModes", "volumeMode", "persistentVolumeReclaimPolicy")
 
 
@@ -34,7 +35,7 @@ def _is_own(node: str, volume: Document) -> bool:
     term = {"matchExpressions": [{"key": _HOSTNAME, "operator": "In", "values": [node]}]}
     path = (spec.get("local") or {}).get("path", "")
     return (
-        annotations.get(PROVISIONED_BY) == LOCAL_PROVISIONER
+        annotations.get(_PROVISIONED_BY) == _PROVISIONER
         and spec.get("nodeAffinity") == {"required": {"nodeSelectorTerms": [term]}}
         # A folder of this name is made for this volume and has nothing else in it.
         and path.endswith(f"/{volume['metadata'].get('name')}")
@@ -47,4 +48,4 @@ def _is_selected(node: str, volume: Document, claim: Document | None) -> bool:
     metadata: Mapping[str, str] = claim["metadata"]
     reference: Document = volume["spec"].get("claimRef") or {}
     is_for_claim = reference.get("uid") == metadata["uid"] and volume["metadata"]["name"] == f"pvc-{metadata['uid']}"
-    return is_for_claim and (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) == node
+    return is_for_claim and (claim["metadata"].get("annotations") or {}).get(_SELECTED_NODE) == node

@@ -27,7 +27,6 @@ from pykubelet.api.scheme import (
 )
 from pykubelet.api.serializer import Document
 from pykubelet.api.volumes import (
-    LOCAL_PROVISIONER,
     PROVISIONED_BY,
     SELECTED_NODE,
     STORAGE,
@@ -48,7 +47,7 @@ from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_
 from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.persistentvolume.volume_index import PodsByClaim
 
-PROVISIONER = LOCAL_PROVISIONER
+PROVISIONER = "pykubelet.io/local-path"
 CLASS = "standard"
 _CLASS_KEY = "storage class"
 _HOSTNAME = "kubernetes.io/hostname"

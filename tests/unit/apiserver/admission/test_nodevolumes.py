@@ -77,8 +77,9 @@ def test_node_may_not_make_volumes_for_claims_of_others(of: dict[str, Any] | Non
 
 @pytest.mark.parametrize("field", ["claimRef", "local", "accessModes", "persistentVolumeReclaimPolicy"])
 def test_node_may_change_the_capacity_only(field: str) -> None:
-    changed = {"path": f"/elsewhere/{NAME}"} if field == "local" else {"name": "x"}
-    assert "only their capacity" in volume_problem("a", "update", volume(**{field: changed}), volume(), claim())
+    changed = volume()
+    changed["spec"][field] = {"path": f"/elsewhere/{NAME}"} if field == "local" else {"name": "x"}
+    assert "only their capacity" in volume_problem("a", "update", changed, volume(), claim())
 
 
 def test_other_verbs_are_refused() -> None:
