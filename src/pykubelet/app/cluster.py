@@ -128,7 +128,7 @@ def _objects_of_files(settings: ClusterSettings, node: Node, client: ControllerC
 
 
 def _cluster_dns(settings: ClusterSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
-    pod_networks = (str(settings.cluster_cidr),) if settings.pod_network == "own" else ()
+    pod_networks = (str(settings.cluster_cidr),) if settings.pod_network != "host" else ()
     return open_dns(
         client=client,
         clock=clock,

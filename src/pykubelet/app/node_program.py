@@ -117,7 +117,7 @@ async def _within_cluster(
 ) -> tuple[NodeSettings, ClusterConfig | None] | None:
     """The settings with what the cluster decides: the range of pods, and for a joined node more; None if stopped before."""
     record, client, join = read_record(settings.root_dir), connection.client, settings.join
-    if join is not None or settings.pod_network == "own":
+    if join is not None or settings.pod_network != "host":
         recorded = record.pod_cidr if record is not None else ""
         settings = await with_known_pod_range(settings, client, recorded=recorded)
     if join is None:
@@ -128,7 +128,7 @@ async def _within_cluster(
         )
     config = await fetch_cluster_config(client, settings.root_dir)
     settings = config.of_node(settings)
-    has_processes = settings.pod_network == "own" and settings.runtime in ("auto", "process")
+    has_processes = settings.pod_network != "host" and settings.runtime in ("auto", "process")
     if (has_processes or settings.runtime == "cri") and not settings.node_pod_cidr:
         try:
             async with asyncio.timeout(None) as until_stopped, background_task(_end(until_stopped, stop), "stop asked"):

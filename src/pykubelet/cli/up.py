@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +21,9 @@ from pykubelet.cli.server_command import (
     start_empty_option,
     with_logs,
 )
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network
 
 _EXAMPLES = """\b
 Examples:
@@ -112,6 +115,8 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
 
     if options["service_cluster_ips"].overlaps(options["cluster_cidr"]):
         raise click.UsageError("--service-cluster-ip-range and --cluster-cidr overlap: choose ranges that do not")
+    if options["bind"] != "127.0.0.1" and not _is_part(options["pod_cidr"], options["cluster_cidr"]):
+        raise click.UsageError("--pod-cidr is no part of --cluster-cidr, so other nodes could not reach these pods")
     page = page_settings(options)
     settings = ClusterSettings(node_name=name, is_default_name=not chosen_name, data_dir=data, page=page, **options)
     if verbose or log_format == "json" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
@@ -123,6 +128,12 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
 
     view = LiveView(sys.stderr)
     start(partial(run, view=view.run), replace(settings, show_join_command=True), lines=view)
+
+
+def _is_part(pod_cidr: str, cluster_cidr: "IPv4Network") -> bool:
+    from ipaddress import IPv4Network
+
+    return not pod_cidr or IPv4Network(pod_cidr).subnet_of(cluster_cidr)
 
 
 def _is_terminal(log_format: str) -> bool:

@@ -23,13 +23,18 @@ class HostRoutes:
         return await _with_netlink(lambda netlink: netlink.gateway_routes(PROTOCOL))
 
     async def add(self, destination: str, gateway: str) -> None:
-        """Add a route, in the place of one of ours; FileExistsError if another program has one."""
+        """Add a route, or change that of an earlier run; FileExistsError if another program has one."""
 
         def change(netlink: Netlink) -> None:
-            # The same destination may have a route of ours through another gateway.
-            with suppress(ProcessLookupError):
-                netlink.remove_gateway_route(destination, PROTOCOL)
-            netlink.add_gateway_route(destination, gateway, PROTOCOL)
+            try:
+                netlink.add_gateway_route(destination, gateway, PROTOCOL)
+            except FileExistsError:
+                present = netlink.gateway_routes(PROTOCOL)
+                if destination not in present:
+                    raise
+                if present[destination] != gateway:
+                    netlink.remove_gateway_route(destination, PROTOCOL)
+                    netlink.add_gateway_route(destination, gateway, PROTOCOL)
 
         await _with_netlink(change)
 

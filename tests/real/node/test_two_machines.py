@@ -161,6 +161,19 @@ def test_joined_node_starts_again_without_its_token(cluster: TwoMachines) -> Non
     assert field(cluster, "pod web-2", ".status.containerStatuses[0].restartCount") == "0"
 
 
+def test_cluster_goes_on_when_up_starts_again(cluster: TwoMachines) -> None:
+    """Routes and rules stay while it does not run, and pods of the other machine find the API again."""
+    routes = gateways(cluster, "first")
+    cluster.up.kill()
+    assert gateways(cluster, "first") == routes
+    cluster.up.start()
+    cluster.kubectl("wait", "--for=condition=Ready", "node", "--all", PATIENCE)
+    assert gateways(cluster, "first") == routes
+    asked = ("curl", "-sk", "--retry", "5", "--retry-all-errors", "https://kubernetes.default.svc/version")
+    assert json.loads(cluster.kubectl("exec", "web-2", "--", *asked))["major"] == "1"
+    assert cluster.kubectl("exec", "web-2", "--", "echo", "there") == "there\n"
+
+
 def changed(words: list[str], option: str, value: str) -> list[str]:
     place = words.index(option) + 1
     return [*words[:place], value, *words[place + 1 :]]

@@ -51,6 +51,7 @@ def test_join_excludes_a_bootstrap_kubeconfig(tmp_path: Path) -> None:
         (("--cluster-cidr", "10.0.0.0/25"), "not a range between /8 and /24"),
         (("--cluster-cidr", "fd00::/48"), "Expected 4 octets"),
         (("--cluster-cidr", "10.96.0.0/16"), "--service-cluster-ip-range and --cluster-cidr overlap"),
+        (("--bind", "0.0.0.0", "--pod-cidr", "10.1.0.0/24"), "--pod-cidr is no part of --cluster-cidr"),
         (("--max-pods", "0"), "0 is not in the range x>=1"),
     ],
 )

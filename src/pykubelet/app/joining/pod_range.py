@@ -23,6 +23,8 @@ from pykubelet.controllers.nodeipam.range_allocator import pod_cidr_patch
 log = get_logger(__name__)
 
 _RETRY = Backoff(first_seconds=0.05, limit_seconds=2.0, jitter=0.2)
+_ANSWER_SECONDS = 5.0
+"""How long to wait for an API server: a node starts without one, too."""
 _SAID_AFTER = 5
 """The attempt after which a waiting node says so."""
 
@@ -56,10 +58,11 @@ async def with_known_pod_range(settings: NodeSettings, client: Client, *, record
     If the API server does not answer, `recorded` counts, the range that the node had before.
     """
     try:
-        return _with_range(settings, (await client.get(NODES, settings.node_name)).spec.pod_cidr)
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return _with_range(settings, (await client.get(NODES, settings.node_name)).spec.pod_cidr)
     except NotFound:
         return settings
-    except ApiError as error:
+    except (ApiError, TimeoutError) as error:
         log.warning("range of pods not read", node=settings.node_name, cause=str(error), kept=recorded)
         return _with_range(settings, recorded)
 
