@@ -4,10 +4,12 @@ They communicate only through the Kubernetes API.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from pykubelet.aio.clock import Clock
@@ -18,16 +20,20 @@ from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
+from pykubelet.app.down import SERVICE_PROXY
+from pykubelet.app.ingress import ingress_parts
 from pykubelet.app.joining.beside import routing
 from pykubelet.app.joining.command import open_to_nodes
 from pykubelet.app.joining.node import cluster_config
-from pykubelet.app.joining.pod_range import with_pod_range
+from pykubelet.app.joining.pod_range import first_free, with_pod_range
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
+from pykubelet.app.pod_network import expects_own_networks
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
-from pykubelet.app.settings import POD_CIDR, ApiServerSettings, ClusterSettings, NodeSettings
+from pykubelet.app.runtimes import runs_processes
+from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
 from pykubelet.app.volume_controllers import ManagedResources
 from pykubelet.client.interface import Client, ControllerClient
 from pykubelet.client.reflector import ListerWatcher
@@ -41,6 +47,10 @@ from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
 from pykubelet.httpserver.listener import is_loopback, is_unspecified
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
+from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
+from pykubelet.podnetwork.node_address import node_address
+from pykubelet.proxy.lock import ProxyLock
+from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
 """Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
@@ -50,6 +60,8 @@ _VOLUMES = "volumes"
 """The folder of provisioned volumes in the data folder."""
 _NODE_SECONDS = 5.0
 """How long to wait for the node before announcing the API without it, as when its runtime does not answer."""
+_COUNT_SECONDS = 2.0
+"""How long the runtime may take to count the pods that keep running."""
 _UNDISTURBED_PRESSURE_SECONDS = 5.0
 """Upstream's five minutes keep pods from being admitted and evicted in turns; if none was evicted, they only delay."""
 # Upstream's 10 % of the disk suit dedicated machines; the disk of a workstation is often fuller.
@@ -62,6 +74,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             record, node_settings = _earlier_node(settings), _node_settings(settings)
+            stack.enter_context(_early_gateway(node_settings, record))
             queues = WorkQueueCollector()
             serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)
@@ -72,36 +85,36 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             proxy_lock = await proxy.claim() if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
+            services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock)
+            await stack.enter_async_context(services)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
-            names = [name for name in CONTROLLERS if name != NAMESPACE]
+            ingress = ingress_parts(settings.ingress, client=served.client, clock=clock)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
                 root_ca=served.client_authority.decode(),
                 authority=authority,
-                names=names,
+                names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
-                listeners=dns.listeners,
+                listeners=(*dns.listeners, *ingress.listeners),
                 resources=_resources(settings, node),
             )
-            await stack.enter_async_context(at_work)
+            informed = await stack.enter_async_context(at_work)
             await stack.enter_async_context(_several_machines(settings, served, node, clock=clock, say=say))
             ready = asyncio.Event()
-            runners: dict[str, Runner] = {"announcement": partial(_announce, node, served.url, say, ready)}
+            runners = ingress.runners(informed)
+            runners["announcement"] = partial(_announce, node, served.url, say, ready)
             if view is not None:
                 shown = partial(view, settings.data_dir / KUBECONFIG, served.client, clock)
                 runners["view"] = partial(_when_ready, ready, shown)
             runners |= _objects_of_files(settings, node, served.client, say)
-            if settings.service_proxy:
-                runners |= proxy.beside_node(
-                    client=served.client, clock=clock, node_name=node_settings.node_name, lock=proxy_lock
-                )
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
             await node.shutdown.shut_down()
+            await _say_what_stays(settings, node, say)
 
     program.run(main)
 
@@ -127,14 +140,45 @@ def _objects_of_files(settings: ClusterSettings, node: Node, client: ControllerC
     return {"objects of files": with_ready_event(objects.run)}
 
 
+@asynccontextmanager
+async def _service_proxy(
+    settings: ClusterSettings, node_name: str, lock: ProxyLock | None, client: Client, clock: Clock
+) -> AsyncIterator[None]:
+    """Run the service proxy while the context lasts, if the settings say so."""
+    if not settings.service_proxy:
+        yield
+        return
+    (settings.data_dir / SERVICE_PROXY).touch(0o600)
+    async with proxy.beside_node(client=client, clock=clock, node_name=node_name, lock=lock):
+        yield
+
+
+@contextmanager
+def _early_gateway(settings: NodeSettings, record: NodeRecord | None) -> Iterator[None]:
+    """On a machine without an address, pods reach the API and DNS at their gateway, which has to be there before them."""
+    if not (runs_processes(settings) and expects_own_networks(settings)) or node_address():
+        yield
+        return
+    known = record.pod_cidr if record is not None else ""
+    gateway = str(IPv4Network(known or settings.pod_cidr)[1])
+    with suppress(OSError):
+        add_gateway(gateway)
+    try:
+        yield
+    finally:
+        # The node removes it too, unless it never started.
+        with suppress(OSError):
+            remove_gateway(gateway)
+
+
 def _cluster_dns(settings: ClusterSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
-    pod_networks = (str(settings.cluster_cidr),) if settings.pod_network != "host" else ()
+    node = _node_settings(settings)
     return open_dns(
         client=client,
         clock=clock,
         cluster_ip=str(settings.service_cluster_ips[ADDRESS_INDEX]),
-        domain=_node_settings(settings).cluster_domain,
-        pod_networks=pod_networks,
+        domain=node.cluster_domain,
+        pod_networks=(str(settings.cluster_cidr),) if expects_own_networks(node) else (),
     )
 
 
@@ -191,6 +235,19 @@ async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> Non
     tune_garbage_collection()
 
 
+async def _say_what_stays(settings: ClusterSettings, node: Node, say: Say) -> None:
+    """Say how many pods keep running without the program, and how to stop them."""
+    try:
+        async with asyncio.timeout(_COUNT_SECONDS):
+            pods = await node.dependencies.runtime.runtime.pods()
+    except (RuntimeFailure, TimeoutError):
+        return
+    count = sum(any(one.state == ContainerState.RUNNING for one in pod.containers) for pod in pods)
+    if count and node.dependencies.runtime.name != "sim":
+        what = "1 pod keeps" if count == 1 else f"{count} pods keep"
+        say(f"{what} running; to stop: pykubelet down --data-dir {shlex.quote(str(settings.data_dir))}")
+
+
 def _server_settings(settings: ClusterSettings) -> ApiServerSettings:
     return ApiServerSettings(
         data_dir=settings.data_dir,
@@ -226,7 +283,7 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         max_pods=settings.max_pods,
         cluster_dns=settings.cluster_dns,
         pod_network=settings.pod_network,
-        pod_cidr=settings.pod_cidr or POD_CIDR,
+        pod_cidr=settings.pod_cidr or first_free(settings.cluster_cidr, ()) or "",
         node_pod_cidr=settings.pod_cidr,
         cluster_cidr=str(settings.cluster_cidr),
         manifests=settings.manifests,

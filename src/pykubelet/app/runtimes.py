@@ -10,6 +10,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import folder_taken
+from pykubelet.app.pod_network import choose_pod_network
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover
@@ -74,6 +75,8 @@ class RuntimeParts:
     """The metrics of runtime operations, if collected."""
     app_armor_error: str = ""
     """Why AppArmor profiles are not enforced; empty if they are."""
+    network_problem: str = ""
+    """Why pods share the machine's network although the settings prefer others; empty if they do not."""
 
 
 @asynccontextmanager
@@ -84,6 +87,11 @@ async def open_runtime(settings: NodeSettings, *, clock: Clock) -> AsyncIterator
         raise CannotStart(f"unknown runtime {settings.runtime!r}; known are: {', '.join(sorted(_OPENERS))}")
     async with opener(settings, clock) as parts:
         yield parts
+
+
+def runs_processes(settings: NodeSettings) -> bool:
+    """Whether containers are certain to be processes."""
+    return settings.runtime == "process" or (settings.runtime == "auto" and not find_socket(settings.cri_socket))
 
 
 def counted(parts: RuntimeParts, *, clock: Clock) -> RuntimeParts:
@@ -123,8 +131,7 @@ async def _sim(_: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
 
 @asynccontextmanager
 async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
-    if settings.pod_network == "own" and os.geteuid() != 0:
-        raise CannotStart("only root can give pods networks of their own: use --pod-network host")
+    network = await choose_pod_network(settings)
     ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     try:
         async with ProcessRuntime(
@@ -134,7 +141,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            networks=_pod_networks(settings),
+            networks=_pod_networks(settings, network.pod_cidr),
         ) as runtime:
             cgroups = await asyncio.to_thread(find_cgroups)
             yield RuntimeParts(
@@ -149,6 +156,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 log_writer=runtime,
                 limits_pids=PIDS in cgroups.folders,
                 unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
+                network_problem=network.problem,
             )
     except FolderInUse as error:
         raise CannotStart(folder_taken(settings.root_dir, error)) from error
@@ -164,8 +172,7 @@ def _cni_network(settings: NodeSettings) -> CniNetwork | None:
     return CniNetwork(pod_cidr=settings.node_pod_cidr, cluster_cidr=settings.cluster_cidr, folder=folder)
 
 
-def _pod_networks(settings: NodeSettings) -> PodNetworks:
-    pod_cidr = settings.pod_cidr if settings.pod_network == "own" else ""
+def _pod_networks(settings: NodeSettings, pod_cidr: str) -> PodNetworks:
     folder = settings.root_dir.absolute() / "process" / "networks"
     return PodNetworks(folder, pod_cidr, cluster_cidr=settings.cluster_cidr)
 

@@ -25,6 +25,7 @@ from pykubelet.cli.server_command import (
 if TYPE_CHECKING:
     from ipaddress import IPv4Network
 
+_INGRESS = ("bind", "http_port", "https_port")
 _EXAMPLES = """\b
 Examples:
   pykubelet up                          an empty cluster
@@ -96,6 +97,19 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     show_default=True,
     help="Have addresses of Services work on this machine, through nftables; needs root.",
 )
+@click.option(
+    "--ingress/--no-ingress",
+    default=True,
+    show_default=True,
+    help="Serve Ingresses; the ports are opened when there is the first one.",
+)
+@click.option(
+    "--ingress-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to serve Ingresses on."
+)
+@click.option(
+    "--ingress-http-port", type=PORT, help="Port of Ingresses; by default 80, or 8080 if this user may not use that."
+)
+@click.option("--ingress-https-port", type=PORT, help="Port of Ingresses with TLS; by default 443, or 8443 likewise.")
 @page_options(default_port=6480)
 @with_logs
 def up(*, verbose: bool, log_format: str, **options: Any) -> None:
@@ -111,13 +125,14 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     # Imported objects stay alive: collecting garbage meanwhile would cost a tenth of the start time.
     gc.disable()
     from pykubelet.app.cluster import run
-    from pykubelet.app.settings import ClusterSettings
+    from pykubelet.app.settings import ClusterSettings, IngressSettings
 
     if options["service_cluster_ips"].overlaps(options["cluster_cidr"]):
         raise click.UsageError("--service-cluster-ip-range and --cluster-cidr overlap: choose ranges that do not")
     if options["bind"] != "127.0.0.1" and not _is_part(options["pod_cidr"], options["cluster_cidr"]):
         raise click.UsageError("--pod-cidr is no part of --cluster-cidr, so other nodes could not reach these pods")
-    page = page_settings(options)
+    page, ingress = page_settings(options), {name: options.pop(f"ingress_{name}") for name in _INGRESS}
+    options["ingress"] = IngressSettings(**ingress) if options["ingress"] else None
     settings = ClusterSettings(node_name=name, is_default_name=not chosen_name, data_dir=data, page=page, **options)
     if verbose or log_format == "json" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         start(

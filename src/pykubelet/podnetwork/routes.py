@@ -6,6 +6,7 @@ The routes have a protocol number of their own, by which they are recognised: no
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from ipaddress import IPv4Network
 from typing import TypeVar
 
 from pykubelet.podnetwork.netlink import Netlink
@@ -42,6 +43,12 @@ class HostRoutes:
         """Remove a route of ours if it exists."""
         with suppress(ProcessLookupError):
             await _with_netlink(lambda netlink: netlink.remove_gateway_route(destination, PROTOCOL))
+
+    async def remove_within(self, cluster: IPv4Network) -> None:
+        """Remove all routes of ours to parts of a cluster's range."""
+        for destination in await self.present():
+            if IPv4Network(destination).overlaps(cluster):
+                await self.remove(destination)
 
 
 async def _with_netlink(work: Callable[[Netlink], T]) -> T:

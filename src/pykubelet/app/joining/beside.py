@@ -6,7 +6,7 @@ A joined node has the rights of a node only: `controllers/bootstrap/objects.py` 
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -104,10 +104,13 @@ async def joined(client: Client, clock: Clock, node: Node, config: ClusterConfig
     beside = _Beside.of(client, clock, settings.node_name)
     beside.volumes(settings.root_dir.resolve() / _VOLUMES)
     routes = beside.routes(config.cidr, reports=False) if _may_route() else None
-    if config.has_service_proxy:
-        lock = await proxy.claim()
-        beside.runners |= proxy.beside_node(client=client, clock=clock, node_name=settings.node_name, lock=lock)
-    async with _running(beside, routes, node):
+    async with AsyncExitStack() as stack:
+        if config.has_service_proxy:
+            services = proxy.beside_node(
+                client=client, clock=clock, node_name=settings.node_name, lock=await proxy.claim()
+            )
+            await stack.enter_async_context(services)
+        await stack.enter_async_context(_running(beside, routes, node))
         yield
 
 

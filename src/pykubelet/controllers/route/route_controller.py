@@ -87,9 +87,7 @@ class RouteController(KeyedController):
 
     async def remove_all(self) -> None:
         """Remove every route of this cluster."""
-        for destination in await self._kernel.present():
-            if self._is_ours(destination):
-                await self._kernel.remove(destination)
+        await self._kernel.remove_within(self._cluster_cidr)
 
     async def _ensure(self, name: str, route: Route | None) -> str:
         """Make the route to a node as it should be; returns why that is impossible."""
@@ -113,16 +111,13 @@ class RouteController(KeyedController):
         wanted = {route.destination for node in self._nodes.all() if (route := route_to(node, self._cluster_cidr))}
         present = await self._kernel.present()
         for destination in present:
-            if self._is_ours(destination) and destination not in wanted:
+            if IPv4Network(destination).overlaps(self._cluster_cidr) and destination not in wanted:
                 await self._kernel.remove(destination)
         for name, route in tuple(self._routes.items()):
             if present.get(route.destination) != route.gateway:
                 del self._routes[name]
                 self.queue.add(name)
         self.queue.add_after(_ALL, _COMPARE_SECONDS)
-
-    def _is_ours(self, destination: str) -> bool:
-        return IPv4Network(destination).overlaps(self._cluster_cidr)
 
     def _changed(self, node: Node) -> None:
         name = node.metadata.name

@@ -78,8 +78,9 @@ async def ensure_network(network: CniNetwork, config: str) -> bool:
     except OSError as error:
         log.warning("network configuration of pods not written", path=error.filename, cause=error.strerror)
         return False
-    if is_ours:
-        await Masquerade(network.folder, network.pod_cidr, cluster_cidr=network.cluster_cidr).apply()
+    masquerade = Masquerade(network.folder, network.pod_cidr, cluster_cidr=network.cluster_cidr)
+    if is_ours and (problem := await masquerade.apply()):
+        log.warning("pods do not reach addresses outside of the cluster", cause=problem)
     return is_ours
 
 
