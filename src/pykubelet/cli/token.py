@@ -10,12 +10,12 @@ import click
 from pykubelet.cli.client_command import EXISTING_FILE, epilog, fail, whole_seconds
 
 
-@click.group()
+@click.group(epilog=epilog("pykubelet token create --print-join-command", "pykubelet token create --ttl 1h"))
 def token() -> None:
     """Create tokens with which nodes of other machines join."""
 
 
-@token.command(epilog=epilog("pykubelet token create --print-join-command", "pykubelet token create --ttl 1h"))
+@token.command(epilog=epilog("pykubelet token create --print-join-command"))
 @click.option(
     "--kubeconfig", type=EXISTING_FILE, help="Kubeconfig; by default KUBECONFIG, then .pykubelet/admin.kubeconfig."
 )

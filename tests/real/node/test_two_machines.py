@@ -224,7 +224,7 @@ def test_no_log_has_a_token(cluster: TwoMachines) -> None:
 
 
 def test_node_that_leaves_gives_back_its_range_and_its_routes(cluster: TwoMachines) -> None:
-    """The last test of this cluster: nothing is left on the first machine, nor on the second one after its pods."""
+    """Nothing is left on the first machine, nor on the second one after its pods; later tests have no second node."""
     node = cluster.nodes[0]
     cluster.kubectl("delete", "pod", "web-2", "--wait")
     assert node.stop() == 0
@@ -232,6 +232,17 @@ def test_node_that_leaves_gives_back_its_range_and_its_routes(cluster: TwoMachin
     cluster.kubectl("delete", "node", "second")
     pause = threading.Event()
     assert any(not gateways(cluster, "first") or pause.wait(0.05) for _ in range(400))
+
+
+def test_down_removes_the_routes(cluster: TwoMachines) -> None:
+    """The last test of this cluster: it ends."""
+    pause, status = threading.Event(), {"addresses": [{"type": "InternalIP", "address": SECOND_IP}]}
+    cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "left"}})
+    cluster.kubectl("patch", "node", "left", "--subresource=status", "-p", json.dumps({"status": status}))
+    assert any(gateways(cluster, "first") or pause.wait(0.05) for _ in range(400))
+    cluster.up.kill()
+    cluster.first.run(sys.executable, "-m", "pykubelet", "down", "--data-dir", str(cluster.up.data))
+    assert gateways(cluster, "first") == {}
 
 
 def test_up_prints_the_command_on_a_terminal(tmp_path: Path) -> None:
