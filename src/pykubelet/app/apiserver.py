@@ -101,13 +101,14 @@ def run(settings: ApiServerSettings, *, say: Say) -> None:
     program.run(main)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RunningApiServer:
-    """A running server: its URL, an in-process client, and the authority of its client certificates."""
+    """A running server: its URL, an in-process client, the authority of its client certificates, and its way to nodes."""
 
     url: str
     client: LoopbackClient
     authority: CertificateKeyPair
+    node_proxy: NodeProxy
 
     @property
     def client_authority(self) -> bytes:
@@ -165,7 +166,7 @@ async def serving(
         await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage))
         await stack.enter_async_context(_service_of_itself(settings, deps, registry, server, http_server))
         await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
-        yield RunningApiServer(url=deps.url, client=LoopbackClient(server, registry), authority=deps.pki.authority)
+        yield RunningApiServer(deps.url, LoopbackClient(server, registry), deps.pki.authority, node_proxy)
 
 
 @asynccontextmanager

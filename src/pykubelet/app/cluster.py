@@ -21,7 +21,6 @@ from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
 from pykubelet.app.down import SERVICE_PROXY
-from pykubelet.app.ingress import ingress_parts
 from pykubelet.app.joining.beside import routing
 from pykubelet.app.joining.command import open_to_nodes
 from pykubelet.app.joining.node import cluster_config
@@ -33,7 +32,7 @@ from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.pod_network import expects_own_networks
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.runtimes import runs_processes
-from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
+from pykubelet.app.settings import ApiServerSettings, ClusterSettings, IngressSettings, NodeSettings
 from pykubelet.app.volume_controllers import ManagedResources
 from pykubelet.client.interface import Client, ControllerClient
 from pykubelet.client.reflector import ListerWatcher
@@ -46,6 +45,7 @@ from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolume
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
 from pykubelet.httpserver.listener import is_loopback, is_unspecified
+from pykubelet.ingress.parts import IngressParts, ingress_parts
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
 from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
 from pykubelet.podnetwork.node_address import node_address
@@ -78,7 +78,6 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             queues = WorkQueueCollector()
             serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)
-            seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
             node_settings = await with_pod_range(node_settings, served.client, settings.cluster_cidr)
             dns = await stack.enter_async_context(_cluster_dns(settings, served.client, clock))
@@ -87,15 +86,13 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
             services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock)
             await stack.enter_async_context(services)
-            opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
-            node = await stack.enter_async_context(opened)
-            authority = CertificateAuthority(served.authority.certificate, served.authority.key)
-            ingress = ingress_parts(settings.ingress, client=served.client, clock=clock)
+            node = await stack.enter_async_context(_own_node(node_settings, served, clock))
+            ingress = _ingress(settings.ingress, served.client, clock)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
                 root_ca=served.client_authority.decode(),
-                authority=authority,
+                authority=CertificateAuthority(served.authority.certificate, served.authority.key),
                 names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
                 listeners=(*dns.listeners, *ingress.listeners),
@@ -117,6 +114,24 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             await _say_what_stays(settings, node, say)
 
     program.run(main)
+
+
+def _ingress(settings: IngressSettings | None, client: Client, clock: Clock) -> IngressParts:
+    if settings is None:
+        return IngressParts()
+    http, https = settings.http_port, settings.https_port
+    return ingress_parts(client=client, clock=clock, bind=settings.bind, http_port=http, https_port=https)
+
+
+@asynccontextmanager
+async def _own_node(settings: NodeSettings, served: RunningApiServer, clock: Clock) -> AsyncIterator[Node]:
+    """Run the node while the context lasts; the server finds its API also if it listens elsewhere than it reports."""
+    seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
+    async with open_node(settings, client=served.client, server=seen, clock=clock) as node:
+        about = node.dependencies.about
+        for address in about.ips:
+            served.node_proxy.set_listening(address, about.port, node.listening)
+        yield node
 
 
 @asynccontextmanager
@@ -245,7 +260,9 @@ async def _say_what_stays(settings: ClusterSettings, node: Node, say: Say) -> No
     count = sum(any(one.state == ContainerState.RUNNING for one in pod.containers) for pod in pods)
     if count and node.dependencies.runtime.name != "sim":
         what = "1 pod keeps" if count == 1 else f"{count} pods keep"
-        say(f"{what} running; to stop: pykubelet down --data-dir {shlex.quote(str(settings.data_dir))}")
+        options = ["--data-dir", str(settings.data_dir)]
+        options += ["--cri-socket", settings.cri_socket] if settings.cri_socket else []
+        say(f"{what} running; to stop: pykubelet down {shlex.join(options)}")
 
 
 def _server_settings(settings: ClusterSettings) -> ApiServerSettings:

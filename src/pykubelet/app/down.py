@@ -33,6 +33,7 @@ from pykubelet.client.recorder import LogRecorder
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.kubelet.volumemanager.filesystem import CrossesMount, SystemMounter, names_in, opened, remove_tree
+from pykubelet.podnetwork.gateway import remove_gateways
 from pykubelet.podnetwork.masquerade import Masquerade
 from pykubelet.podnetwork.routes import HostRoutes
 from pykubelet.runtimes.folder_lock import FolderInUse, FolderLock
@@ -241,7 +242,7 @@ def _is_alive(pod: RuntimePod) -> bool:
 
 
 async def _remove_pod_rules(settings: DownSettings) -> str:
-    """Removes the rules that gave packets of pods the node's address, and the routes to pods of other nodes."""
+    """Removes what leads packets to pods and from them: rules, routes, and the gateway that a killed `up` has left."""
     root = (settings.data_dir / _NODE).absolute()
     if os.geteuid() != 0:
         return ""
@@ -249,8 +250,11 @@ async def _remove_pod_rules(settings: DownSettings) -> str:
         if networks.exists():
             await Masquerade(networks, "").remove()
     record = read_record(root)
-    if record is not None and record.cluster_cidr:
-        await HostRoutes().remove_within(IPv4Network(record.cluster_cidr))
+    with suppress(OSError):
+        if (root / _PROCESS / "networks").exists():
+            await asyncio.to_thread(remove_gateways)
+        if record is not None and record.cluster_cidr:
+            await HostRoutes().remove_within(IPv4Network(record.cluster_cidr))
     return ""
 
 

@@ -10,7 +10,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import folder_taken
-from pykubelet.app.pod_network import choose_pod_network
+from pykubelet.app.pod_network import address_for_pods, choose_pod_network
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover
@@ -73,6 +73,8 @@ class RuntimeParts:
     unenforced_limits: UnenforcedLimits = ALL_ENFORCED
     operations: RuntimeOperationMetrics | None = None
     """The metrics of runtime operations, if collected."""
+    has_pod_networks: bool = False
+    """Whether pods have networks of their own, in which the machine's loopback is not theirs."""
     app_armor_error: str = ""
     """Why AppArmor profiles are not enforced; empty if they are."""
     network_problem: str = ""
@@ -132,7 +134,8 @@ async def _sim(_: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
 @asynccontextmanager
 async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
     network = await choose_pod_network(settings)
-    ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
+    address = await asyncio.to_thread(address_for_pods, settings) if network.pod_cidr else settings.address
+    ips = (address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     try:
         async with ProcessRuntime(
             root=settings.root_dir / "process",
@@ -154,6 +157,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 streams=runtime,
                 usages=runtime,
                 log_writer=runtime,
+                has_pod_networks=bool(network.pod_cidr),
                 limits_pids=PIDS in cgroups.folders,
                 unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
                 network_problem=network.problem,
@@ -220,6 +224,7 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
             orphans=found.runtime,
             limits_pids=found.limits_pids,
             state=found.state,
+            has_pod_networks=True,
             app_armor_error=found.app_armor_error,
         )
 
