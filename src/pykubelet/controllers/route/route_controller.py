@@ -35,7 +35,7 @@ _COMPARE_SECONDS = 60.0
 """How often that is done, because a link that goes down takes its routes along."""
 
 
-class Route(NamedTuple):
+class PodRoute(NamedTuple):
     """A range of pods and the address of their node."""
 
     destination: str
@@ -60,7 +60,7 @@ class RouteController(KeyedController):
         self._client, self._recorder, self._clock, self._nodes = client, recorder, clock, nodes
         self._node_name, self._cluster_cidr, self._reports = node_name, cluster_cidr, reports
         self._kernel = HostRoutes()
-        self._routes: dict[str, Route] = {}
+        self._routes: dict[str, PodRoute] = {}
         self._failed: dict[str, str] = {}
         """The reported reason for nodes that cannot be reached."""
         self.queue = WorkQueue()
@@ -89,7 +89,7 @@ class RouteController(KeyedController):
         """Remove every route of this cluster."""
         await self._kernel.remove_within(self._cluster_cidr)
 
-    async def _ensure(self, name: str, route: Route | None) -> str:
+    async def _ensure(self, name: str, route: PodRoute | None) -> str:
         """Make the route to a node as it should be; returns why that is impossible."""
         if (old := self._routes.get(name)) == route:
             return ""
@@ -150,7 +150,7 @@ class RouteController(KeyedController):
         await self._client.patch(NODES, node.metadata.name, patch, patch_type=PatchType.STRATEGIC, subresource="status")
 
 
-def route_to(node: Node, cluster: IPv4Network) -> Route | None:
+def route_to(node: Node, cluster: IPv4Network) -> PodRoute | None:
     """The route to the pods of a node; None if it has no range in the cluster's, or no IPv4 address."""
     gateway = next(
         (one.address for one in node.status.addresses if one.type == "InternalIP" and "." in one.address), ""
@@ -161,7 +161,7 @@ def route_to(node: Node, cluster: IPv4Network) -> Route | None:
         return None
     if not gateway or not destination.subnet_of(cluster):
         return None
-    return Route(str(destination), gateway)
+    return PodRoute(str(destination), gateway)
 
 
 def network_condition(node: Node) -> str | None:

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.api.generated.core import Node, NodeAddress, NodeSpec, NodeStatus
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.controllers.route.route_controller import Route, route_to
+from pykubelet.controllers.route.route_controller import PodRoute, route_to
 
 CLUSTER = IPv4Network("10.244.0.0/16")
 
@@ -19,7 +19,7 @@ def node(cidr: str, *addresses: str) -> Node:
 
 def test_route_leads_to_the_first_ipv4_address() -> None:
     found = route_to(node("10.244.7.0/24", "fd00::1", "10.0.0.7", "10.0.0.8"), CLUSTER)
-    assert found == Route("10.244.7.0/24", "10.0.0.7")
+    assert found == PodRoute("10.244.7.0/24", "10.0.0.7")
 
 
 @pytest.mark.parametrize(
