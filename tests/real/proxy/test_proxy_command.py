@@ -170,10 +170,12 @@ def test_down_removes_the_networks_of_pods(lab: NetworkLab, tmp_path: Path) -> N
         kubectl(lab, up.kubeconfig, "wait", "--for=condition=Ready", "--timeout=40s", "pod/sleeps")
         up.kill()
         assert "veth" in links(lab)
+        assert "lo:pods" in lab.node.run("ip", "address")
         assert masquerades(lab)
         assert list(networks.iterdir())
         lab.node.run(sys.executable, "-m", "pykubelet", "down", "--data-dir", str(up.data))
         until(lambda: "veth" not in links(lab))
+        assert "lo:pods" not in lab.node.run("ip", "address")
         assert not masquerades(lab)
         assert not list(networks.iterdir())
     finally:
