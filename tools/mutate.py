@@ -464,7 +464,7 @@ def main() -> int:
         return 0
     if options.record:
         (options.folder / "call-map.json").unlink(missing_ok=True)
-    print(json.dumps(try_all(chosen, options.folder, options.jobs) | {"seed": options.seed}, indent=2))
+    print(json.dumps(try_all(chosen, options.folder.resolve(), options.jobs) | {"seed": options.seed}, indent=2))
     return 0
 
 
