@@ -17,9 +17,10 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
-from pykubelet.api.schema import NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
+from pykubelet.api.schema import INGRESS_CLASSES, NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
+from pykubelet.apiserver.admission.ingress import DefaultIngressClass
 from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeRestriction, NodeTaint
@@ -99,13 +100,14 @@ def run(settings: ApiServerSettings, *, say: Say) -> None:
     program.run(main)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RunningApiServer:
-    """A running server: its URL, an in-process client, and the authority of its client certificates."""
+    """A running server: its URL, an in-process client, the authority of its client certificates, and its way to nodes."""
 
     url: str
     client: LoopbackClient
     authority: CertificateKeyPair
+    node_proxy: NodeProxy
 
     @property
     def client_authority(self) -> bytes:
@@ -163,7 +165,7 @@ async def serving(
         await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage))
         await stack.enter_async_context(_service_of_itself(settings, deps, registry, server, http_server))
         await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
-        yield RunningApiServer(url=deps.url, client=LoopbackClient(server, registry), authority=deps.pki.authority)
+        yield RunningApiServer(deps.url, LoopbackClient(server, registry), deps.pki.authority, node_proxy)
 
 
 @asynccontextmanager
@@ -236,6 +238,8 @@ class _ServerDependencies:
 
     url: str
     public_address: str
+    keys_url: str
+    """The URL at which verifiers of service account tokens, such as pods, fetch the public keys from this server."""
     listener: socket.socket
     pki: Pki
     tls: ssl.SSLContext
@@ -254,6 +258,8 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     url, own = local_url(settings.bind, port), public_host(settings.bind)
     external = settings.external_host or own
     hosts = (settings.bind, socket.gethostname(), own, external.partition(":")[0], SERVICE_ADDRESS)
+    public = with_port(external, port)
+    is_for_itself = is_loopback(settings.bind) and not (settings.with_node or settings.external_host)
     files = TlsFiles(certificate=settings.tls_cert, key=settings.tls_key, client_authority=settings.client_ca)
     pki = open_pki(data / "pki", hosts=hosts, now=now)
     tls = server_context(pki, files)
@@ -265,7 +271,8 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     ensure_kubeconfig(data / KUBECONFIG, pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
     return _ServerDependencies(
         url=url,
-        public_address=with_port(external, port),
+        public_address=public,
+        keys_url=url if is_for_itself else f"https://{public}",
         listener=listener,
         pki=pki,
         tls=tls,
@@ -325,6 +332,7 @@ def _admission(
         RuntimeClassAdmission(store.newest),
         ServiceAllocation(partial(store.entries, SERVICES.group_resource)),
         StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
+        DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
     )
     if settings.service_account_admission:
         rules = (*rules, ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node))
@@ -358,7 +366,7 @@ def _nonresource_handler(
         checks={"ping": str, "etcd": deps.store.health_error},
         metrics_page=counters.page,
         more={
-            OPENID_PATH: partial(openid_configuration, tokens, deps.url),
+            OPENID_PATH: partial(openid_configuration, tokens, deps.keys_url),
             JWKS_PATH: partial(json_web_keys, tokens),
         },
     )

@@ -4,10 +4,12 @@ They communicate only through the Kubernetes API.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from pykubelet.aio.clock import Clock
@@ -19,12 +21,15 @@ from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
+from pykubelet.app.down import SERVICE_PROXY
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
+from pykubelet.app.pod_network import expects_own_networks
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
-from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
+from pykubelet.app.runtimes import runs_processes
+from pykubelet.app.settings import ApiServerSettings, ClusterSettings, IngressSettings, NodeSettings
 from pykubelet.client.interface import Client
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource
@@ -34,7 +39,12 @@ from pykubelet.controllers.manifests.controller import ManifestController
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
+from pykubelet.ingress.parts import IngressParts, ingress_parts
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
+from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
+from pykubelet.podnetwork.node_address import node_address
+from pykubelet.proxy.lock import ProxyLock
+from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
 """Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
@@ -45,6 +55,8 @@ _VOLUMES = "volumes"
 """The folder of provisioned volumes in the data folder."""
 _NODE_SECONDS = 5.0
 """How long to wait for the node before announcing the API without it, as when its runtime does not answer."""
+_COUNT_SECONDS = 2.0
+"""How long the runtime may take to count the pods that keep running."""
 _UNDISTURBED_PRESSURE_SECONDS = 5.0
 """Upstream's five minutes keep pods from being admitted and evicted in turns; if none was evicted, they only delay."""
 # Upstream's 10 % of the disk suit dedicated machines; the disk of a workstation is often fuller.
@@ -57,54 +69,99 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             record, node_settings = _earlier_node(settings), _node_settings(settings)
+            stack.enter_context(_early_gateway(node_settings))
             queues = WorkQueueCollector()
             serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)
-            seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
             dns = await stack.enter_async_context(_cluster_dns(node_settings, served.client, clock))
             proxy_lock = await proxy.claim() if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
-            opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
-            node = await stack.enter_async_context(opened)
-            authority = CertificateAuthority(served.authority.certificate, served.authority.key)
-            names = [name for name in CONTROLLERS if name != NAMESPACE]
+            services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock)
+            await stack.enter_async_context(services)
+            node = await stack.enter_async_context(_own_node(node_settings, served, clock))
+            ingress = _ingress(settings.ingress, served.client, clock)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
                 root_ca=served.client_authority.decode(),
-                authority=authority,
-                names=names,
+                authority=CertificateAuthority(served.authority.certificate, served.authority.key),
+                names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
-                listeners=dns.listeners,
+                listeners=(*dns.listeners, *ingress.listeners),
                 local_volumes=_local_volumes(settings, node),
             )
-            await stack.enter_async_context(at_work)
+            informed = await stack.enter_async_context(at_work)
             ready = asyncio.Event()
-            runners: dict[str, Runner] = {"announcement": partial(_announce, node, served.url, say, ready)}
+            runners = ingress.runners(informed)
+            runners["announcement"] = partial(_announce, node, served.url, say, ready)
             if view is not None:
                 shown = partial(view, settings.data_dir / KUBECONFIG, served.client, clock)
                 runners["view"] = partial(_when_ready, ready, shown)
             if settings.manifests:
-                objects = ManifestController(
-                    paths=settings.manifests, client=served.client, problems=node.sources.problems, say=say
-                )
+                problems = node.sources.problems
+                objects = ManifestController(paths=settings.manifests, client=served.client, problems=problems, say=say)
                 runners["objects of files"] = with_ready_event(objects.run)
-            if settings.service_proxy:
-                runners |= proxy.beside_node(
-                    client=served.client, clock=clock, node_name=node_settings.node_name, lock=proxy_lock
-                )
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
             await node.shutdown.shut_down()
+            await _say_what_stays(settings, node, say)
 
     program.run(main)
 
 
+def _ingress(settings: IngressSettings | None, client: Client, clock: Clock) -> IngressParts:
+    if settings is None:
+        return IngressParts()
+    http, https = settings.http_port, settings.https_port
+    return ingress_parts(client=client, clock=clock, bind=settings.bind, http_port=http, https_port=https)
+
+
+@asynccontextmanager
+async def _own_node(settings: NodeSettings, served: RunningApiServer, clock: Clock) -> AsyncIterator[Node]:
+    """Run the node while the context lasts; the server finds its API also if it listens elsewhere than it reports."""
+    seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
+    async with open_node(settings, client=served.client, server=seen, clock=clock) as node:
+        about = node.dependencies.about
+        for address in about.ips:
+            served.node_proxy.set_listening(address, about.port, node.listening)
+        yield node
+
+
+@asynccontextmanager
+async def _service_proxy(
+    settings: ClusterSettings, node_name: str, lock: ProxyLock | None, client: Client, clock: Clock
+) -> AsyncIterator[None]:
+    """Run the service proxy while the context lasts, if the settings say so."""
+    if not settings.service_proxy:
+        yield
+        return
+    (settings.data_dir / SERVICE_PROXY).touch(0o600)
+    async with proxy.beside_node(client=client, clock=clock, node_name=node_name, lock=lock):
+        yield
+
+
+@contextmanager
+def _early_gateway(settings: NodeSettings) -> Iterator[None]:
+    """On a machine without an address, pods reach the API and DNS at their gateway, which has to be there before them."""
+    if not (runs_processes(settings) and expects_own_networks(settings)) or node_address():
+        yield
+        return
+    gateway = str(IPv4Network(settings.pod_cidr)[1])
+    with suppress(OSError):
+        add_gateway(gateway)
+    try:
+        yield
+    finally:
+        # The node removes it too, unless it never started.
+        with suppress(OSError):
+            remove_gateway(gateway)
+
+
 def _cluster_dns(settings: NodeSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
-    pod_networks = (settings.pod_cidr,) if settings.pod_network == "own" else ()
+    pod_networks = (settings.pod_cidr,) if expects_own_networks(settings) else ()
     domain = settings.cluster_domain
     return open_dns(client=client, clock=clock, cluster_ip=_DNS_ADDRESS, domain=domain, pod_networks=pod_networks)
 
@@ -162,6 +219,21 @@ async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> Non
     tune_garbage_collection()
 
 
+async def _say_what_stays(settings: ClusterSettings, node: Node, say: Say) -> None:
+    """Say how many pods keep running without the program, and how to stop them."""
+    try:
+        async with asyncio.timeout(_COUNT_SECONDS):
+            pods = await node.dependencies.runtime.runtime.pods()
+    except (RuntimeFailure, TimeoutError):
+        return
+    count = sum(any(one.state == ContainerState.RUNNING for one in pod.containers) for pod in pods)
+    if count and node.dependencies.runtime.name != "sim":
+        what = "1 pod keeps" if count == 1 else f"{count} pods keep"
+        options = ["--data-dir", str(settings.data_dir)]
+        options += ["--cri-socket", settings.cri_socket] if settings.cri_socket else []
+        say(f"{what} running; to stop: pykubelet down {shlex.join(options)}")
+
+
 def _server_settings(settings: ClusterSettings) -> ApiServerSettings:
     return ApiServerSettings(
         data_dir=settings.data_dir,
@@ -185,6 +257,7 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         is_default_name=settings.is_default_name,
         root_dir=settings.data_dir / "node",
         runtime=settings.runtime,
+        cri_socket=settings.cri_socket,
         cluster_dns=settings.cluster_dns,
         pod_network=settings.pod_network,
         pod_cidr=settings.pod_cidr,

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, replace
 
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.app.node_containers import NodeContainers, NodeStorage, node_containers, node_storage
 from pykubelet.app.node_dependencies import NodeDependencies, locked_root
@@ -31,9 +32,11 @@ from pykubelet.app.node_server import (
     serving_certificate,
     serving_node_api,
 )
+from pykubelet.app.pod_network import COSTS, address_for_pods
 from pykubelet.app.runtimes import RuntimeParts, counted, open_runtime
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.interface import Client
+from pykubelet.client.recorder import WARNING
 from pykubelet.kubelet.eviction.eviction_manager import EvictionManager
 from pykubelet.kubelet.eviction.pod_usage import PodDiskPaths, PodUsageReader
 from pykubelet.kubelet.eviction.pressure_monitor import PressureMonitor, SignalReader
@@ -55,6 +58,8 @@ from pykubelet.kubelet.status.container_statuses import ReasonCache
 from pykubelet.kubelet.status.generate import StatusReporter
 from pykubelet.kubelet.volumemanager.filesystem import Mounter
 from pykubelet.runtimes.protocol import read_file_system
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +274,8 @@ class Node:
     ready_events: tuple[asyncio.Event, ...]
     collectors: tuple[MetricsCollector, ...]
     """The Prometheus collectors of its parts."""
+    listening: str = ""
+    """The address at which its API listens: loopback if only this machine's API server needs it."""
 
     async def until_ready(self) -> None:
         """Return once the API server has the node, the runtime was listed, and the sync loop runs."""
@@ -321,9 +328,11 @@ async def open_node(
             listener = await stack.enter_async_context(open_listener(settings, server=server, clock=clock))
             settings = replace(settings, port=listener.port, address=listener.address)
         runtime = await stack.enter_async_context(open_runtime(settings, clock=clock))
+        if runtime.has_pod_networks:
+            settings = replace(settings, address=await asyncio.to_thread(address_for_pods, settings))
         made = await stack.enter_async_context(node(settings, client=client, runtime=runtime, clock=clock))
         if listener is not None:
-            made = replace(made, collectors=(*made.collectors, *collectors))
+            made = replace(made, listening=listener.address, collectors=(*made.collectors, *collectors))
             await stack.enter_async_context(made.serving(listener))
             runner = with_ready_event(own_renewal(listener, settings, clock=clock).run)
             if client is not None and settings.rotate_server_certificates:
@@ -353,6 +362,7 @@ async def node(
     deps = await NodeDependencies.of(
         settings, client=client, runtime=runtime, clock=clock, machine=machine, mounter=mounter, signals=signals
     )
+    _report_network(deps)
     pleg = PodLifecycleEventGenerator(runtime=runtime.runtime, clock=clock, feed=runtime.feed)
     pleg_ready = asyncio.Event()
     objects = node_objects(deps)
@@ -383,6 +393,16 @@ async def node(
             ready_events=(pleg_ready, work.loop_ready, objects.own_node.is_known),
             collectors=_collectors(runtime, parts, work, eviction),
         )
+
+
+def _report_network(deps: NodeDependencies) -> None:
+    """Say once that pods have no networks of their own, why, and what it costs."""
+    if problem := deps.runtime.network_problem:
+        if deps.client is not None:
+            log.warning("pods share the machine's network", reason=problem, costs=COSTS)
+        # Without an API server events are log lines.
+        message = f"Pods share the machine's network: {problem}. It costs: {COSTS}"
+        deps.recorder.event(deps.reference, WARNING, "PodNetworkNotAvailable", message)
 
 
 def _collectors(

@@ -7,8 +7,9 @@ Upstream: cmd/kube-proxy/app/server.go, cmd/kube-proxy/app/server_linux.go
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.generated.core import EventSource
+from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.app import program
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ProxySettings
@@ -23,12 +25,16 @@ from pykubelet.client.interface import Client
 from pykubelet.client.recorder import WARNING, Recorder
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.rest import RestClient
+from pykubelet.httpserver.listener import with_port
 from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.nodestatus.node_status import node_reference
+from pykubelet.proxy.healthcheck.proxy_health import ProxyHealth, serving_plain
+from pykubelet.proxy.healthcheck.service_health import ServiceHealthServer
 from pykubelet.proxy.lock import LockHeldError, ProxyLock
 from pykubelet.proxy.nftables.nft import Nft, NftError, machine_families
 from pykubelet.proxy.nftables.proxier import Proxier
 from pykubelet.proxy.nftables.services import ServiceTables
+from pykubelet.proxy.nodeport_addresses import NodePortAddresses
 
 log = get_logger(__name__)
 
@@ -36,6 +42,8 @@ COMPONENT = "kube-proxy"
 """The component of events; tools search for it."""
 _LOCK_SECONDS = 5.0
 """How often a proxy that waits for another one to end tries again."""
+_FIRST_RULES_SECONDS = 5.0
+"""How long a node waits for the first rules; usually they take some hundredths of a second."""
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 
 
@@ -44,7 +52,7 @@ def run(settings: ProxySettings, *, say: Say) -> None:
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         access, nft = read_rest_config(settings.kubeconfig, clock), await _usable_nft()
-        ready = asyncio.Event()
+        ready, health = asyncio.Event(), ProxyHealth(clock)
 
         async def announce() -> None:
             await ready.wait()
@@ -52,9 +60,14 @@ def run(settings: ProxySettings, *, say: Say) -> None:
             tune_garbage_collection()
 
         with _lock():
-            async with RestClient(access, clock=clock) as client:
-                proxier = await _proxier(nft, client, clock, settings.node_name, settings.cluster_cidrs)
-                runners: dict[str, Runner] = {"proxy": partial(proxier.run, ready), "announcement": announce}
+            async with RestClient(access, clock=clock) as client, _serving_health(settings, health):
+                recorder = _recorder(client, clock, settings.node_name)
+                proxier = await _proxier(nft, client, clock, settings, health, recorder)
+                runners: dict[str, Runner] = {
+                    "proxy": partial(proxier.run, ready),
+                    "announcement": announce,
+                    "events": with_ready_event(recorder.run),
+                }
                 async with running(runners):
                     await stop.wait()
 
@@ -90,32 +103,53 @@ async def claim() -> ProxyLock | None:
         return None
 
 
-def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None) -> dict[str, Runner]:
-    """The runners of the proxy of a machine that also runs a node: it never keeps the node from running."""
-    recorder = Recorder(sink=client, source=EventSource(component=COMPONENT, host=node_name), clock=clock)
+@asynccontextmanager
+async def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None) -> AsyncIterator[None]:
+    """Run the proxy of a machine that also runs a node while the context lasts; it never keeps the node from running.
+
+    With a lock it first writes the rules that there are: pods that start without them do not even find the cluster DNS,
+    and wait seconds for each name.
+    """
+    recorder = _recorder(client, clock, node_name)
 
     def report(problem: str) -> None:
         log.warning("Services have no addresses on this machine", reason=problem)
         message = f"Services have no addresses on this machine: {problem}"
         recorder.event(node_reference(node_name), WARNING, "ServiceProxyNotRunning", message)
 
-    work = partial(_when_possible, client, clock, node_name, lock or ProxyLock(), report)
-    return {"events of the proxy": with_ready_event(recorder.run), "proxy": work}
+    written = asyncio.Event()
+    work = partial(_when_possible, client, clock, node_name, lock or ProxyLock(), report, recorder, written)
+    async with running({"events of the proxy": with_ready_event(recorder.run), "proxy": work}):
+        if lock is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_RULES_SECONDS):
+                    await written.wait()
+        yield
 
 
 async def _when_possible(
-    client: ListerWatcher, clock: Clock, node_name: str, lock: ProxyLock, report: Callable[[str], None]
+    client: ListerWatcher,
+    clock: Clock,
+    node_name: str,
+    lock: ProxyLock,
+    report: Callable[[str], None],
+    recorder: Recorder,
+    written: asyncio.Event,
 ) -> None:
-    """Run the proxy once no other one does; returns if this machine or user cannot have one. Reports one problem."""
+    """Run the proxy once no other one does; returns if this machine or user cannot have one. Reports one problem.
+
+    Sets `written` when the kernel has the first rules.
+    """
     nft, is_reported = Nft(), False
+    settings = ProxySettings(kubeconfig=Path(), node_name=node_name, service_cidrs=(str(CLUSTER_IP_RANGE),))
     if problem := await nft.problem():
         report(problem)
         return
     while True:
         try:
             with lock:
-                proxier = await _proxier(nft, client, clock, node_name)
-                await proxier.run(asyncio.Event())
+                proxier = await _proxier(nft, client, clock, settings, ProxyHealth(clock), recorder)
+                await proxier.run(written)
         except LockHeldError as error:
             if not is_reported:
                 report(f"{error}")
@@ -127,16 +161,51 @@ async def _when_possible(
 
 
 async def _proxier(
-    nft: Nft, client: ListerWatcher, clock: Clock, node_name: str, cluster_cidrs: Sequence[str] = ()
+    nft: Nft, client: ListerWatcher, clock: Clock, settings: ProxySettings, health: ProxyHealth, recorder: Recorder
 ) -> Proxier:
     if await asyncio.to_thread(_is_forwarding_off):
         # Turning it on makes the machine a router, which its owner has to decide.
         log.warning(
             "Services do not reach pods with addresses of their own: forwarding is off", set="net.ipv4.ip_forward=1"
         )
-    tables = ServiceTables(node_name=node_name, families=machine_families(), cluster_cidrs=cluster_cidrs)
-    machine_ip = await asyncio.to_thread(node_ip, node_name)
-    return Proxier(client=client, clock=clock, nft=nft, node_name=node_name, tables=tables, machine_ip=machine_ip)
+    tables = ServiceTables(
+        node_name=settings.node_name,
+        families=machine_families(),
+        cluster_cidrs=settings.cluster_cidrs,
+        service_cidrs=settings.service_cidrs,
+        masquerade_all=settings.masquerade_all,
+    )
+    machine_ip = await asyncio.to_thread(node_ip, settings.node_name)
+    return Proxier(
+        client=client,
+        clock=clock,
+        nft=nft,
+        node_name=settings.node_name,
+        tables=tables,
+        node_ports=NodePortAddresses(machine_ip=machine_ip, cidrs=settings.nodeport_addresses),
+        health=health,
+        service_health=ServiceHealthServer(
+            endpoints=tables.local_ready, is_proxy_healthy=lambda: health.is_healthy, events=recorder
+        ),
+    )
+
+
+def _recorder(client: Client, clock: Clock, node_name: str) -> Recorder:
+    return Recorder(sink=client, source=EventSource(component=COMPONENT, host=node_name), clock=clock)
+
+
+@asynccontextmanager
+async def _serving_health(settings: ProxySettings, health: ProxyHealth) -> AsyncIterator[None]:
+    """Serve the health of the proxy; CannotStart if its address is taken."""
+    async with AsyncExitStack() as stack:
+        if settings.healthz_bind_address is not None:
+            address, port = settings.healthz_bind_address
+            try:
+                await stack.enter_async_context(serving_plain(address, port, health.handle))
+            except OSError as error:
+                message = f"the health of the proxy cannot be served on {with_port(address, port)}: {os.strerror(error.errno or 0)}"
+                raise CannotStart(f"{message}; choose another address with --healthz-bind-address") from error
+        yield
 
 
 def _is_forwarding_off() -> bool:

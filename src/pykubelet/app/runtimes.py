@@ -10,6 +10,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import folder_taken
+from pykubelet.app.pod_network import address_for_pods, choose_pod_network
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover
@@ -70,8 +71,12 @@ class RuntimeParts:
     unenforced_limits: UnenforcedLimits = ALL_ENFORCED
     operations: RuntimeOperationMetrics | None = None
     """The metrics of runtime operations, if collected."""
+    has_pod_networks: bool = False
+    """Whether pods have networks of their own, in which the machine's loopback is not theirs."""
     app_armor_error: str = ""
     """Why AppArmor profiles are not enforced; empty if they are."""
+    network_problem: str = ""
+    """Why pods share the machine's network although the settings prefer others; empty if they do not."""
 
 
 @asynccontextmanager
@@ -82,6 +87,11 @@ async def open_runtime(settings: NodeSettings, *, clock: Clock) -> AsyncIterator
         raise CannotStart(f"unknown runtime {settings.runtime!r}; known are: {', '.join(sorted(_OPENERS))}")
     async with opener(settings, clock) as parts:
         yield parts
+
+
+def runs_processes(settings: NodeSettings) -> bool:
+    """Whether containers are certain to be processes."""
+    return settings.runtime == "process" or (settings.runtime == "auto" and not find_socket(settings.cri_socket))
 
 
 def counted(parts: RuntimeParts, *, clock: Clock) -> RuntimeParts:
@@ -121,9 +131,9 @@ async def _sim(_: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
 
 @asynccontextmanager
 async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
-    if settings.pod_network == "own" and os.geteuid() != 0:
-        raise CannotStart("only root can give pods networks of their own: use --pod-network host")
-    ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
+    network = await choose_pod_network(settings)
+    address = await asyncio.to_thread(address_for_pods, settings) if network.pod_cidr else settings.address
+    ips = (address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     try:
         async with ProcessRuntime(
             root=settings.root_dir / "process",
@@ -132,7 +142,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            pod_cidr=settings.pod_cidr if settings.pod_network == "own" else "",
+            pod_cidr=network.pod_cidr,
         ) as runtime:
             cgroups = await asyncio.to_thread(find_cgroups)
             yield RuntimeParts(
@@ -145,8 +155,10 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 streams=runtime,
                 usages=runtime,
                 log_writer=runtime,
+                has_pod_networks=bool(network.pod_cidr),
                 limits_pids=PIDS in cgroups.folders,
                 unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
+                network_problem=network.problem,
             )
     except FolderInUse as error:
         raise CannotStart(folder_taken(settings.root_dir, error)) from error
@@ -196,6 +208,7 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
             orphans=found.runtime,
             limits_pids=found.limits_pids,
             state=found.state,
+            has_pod_networks=True,
             app_armor_error=found.app_armor_error,
         )
 

@@ -28,10 +28,13 @@ class NetworkHost(Protocol):
         """Take over networks of earlier agents, `known` with their addresses, and remove others; returns lost ones."""
 
     async def forward(self) -> None:
-        """Turn on forwarding of packets between pods, and from pods to elsewhere."""
+        """Turn on forwarding of packets between pods, and from pods to elsewhere; add the pods' gateway."""
 
-    async def attach(self, name: str) -> str:
-        """Create a network; returns the pod's address."""
+    async def release(self) -> None:
+        """Remove the gateway from where pods do not need it; OSError if it is not there."""
+
+    async def attach(self, name: str, is_on_loopback: bool = False) -> str:
+        """Create a network; returns the pod's address. `is_on_loopback` admits packets that come from 127.0.0.1."""
 
     async def detach(self, name: str) -> None:
         """Remove a network if it exists."""
@@ -58,8 +61,11 @@ class LocalNetworkHost:
     async def forward(self) -> None:
         await self._in_thread(self._operations.forward)
 
-    async def attach(self, name: str) -> str:
-        return await self._in_thread(self._operations.attach, name)
+    async def release(self) -> None:
+        await self._in_thread(self._operations.release)
+
+    async def attach(self, name: str, is_on_loopback: bool = False) -> str:
+        return await self._in_thread(self._operations.attach, name, is_on_loopback)
 
     async def detach(self, name: str) -> None:
         await self._in_thread(self._operations.detach, name)

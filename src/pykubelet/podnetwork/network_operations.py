@@ -11,13 +11,16 @@ its links, addresses and routes. The holder (`holder.py`) imports this module to
 import ipaddress
 import socket
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
+from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
 from pykubelet.podnetwork.namespaces import NetworkNamespaces
-from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, LOOPBACK_INDEX, Netlink
+from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, LOOPBACK_INDEX, POD_LINKS, Netlink
 
 _LINK_PREFIX, _POD_LINK, _POD_LINK_INDEX = "veth", "eth0", 2
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+_LINKS = Path("/proc/sys/net/ipv4/conf")
 _UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
@@ -49,15 +52,36 @@ class NetworkOperations:
         return lost
 
     def forward(self) -> None:
-        """Turn on forwarding of packets; OSError if this user may not."""
-        _FORWARDING.write_text("1")
+        """Turn on forwarding of packets and add the pods' gateway; OSError if this user may not.
 
-    def attach(self, name: str) -> str:
+        The links of pods of earlier versions join those by whose group rules recognise them.
+        """
+        assert self._range is not None
+        _FORWARDING.write_text("1")
+        self.namespaces.make_folder()
+        add_gateway(str(self._range[1]))
+        host = Netlink()
+        try:
+            for name in self.addresses:
+                host.join_group(socket.if_nametoindex(_link_name(name)), POD_LINKS)
+        finally:
+            host.close()
+
+    def release(self) -> None:
+        """Remove the gateway where only the node needs it; the links of pods have it too."""
+        assert self._range is not None
+        remove_gateway(str(self._range[1]))
+
+    def attach(self, name: str, is_on_loopback: bool = False) -> str:
         """Create a network; returns the pod's address. OSError leaves nothing behind."""
         host = Netlink()
         try:
             self.addresses[name] = self._connect(name, host)
+            if is_on_loopback:
+                # Packets from 127.0.0.1 may leave through this link. The table drops those that come to 127.0.0.0/8.
+                (_LINKS / _link_name(name) / "route_localnet").write_text("1")
         except OSError:
+            self.addresses.pop(name, None)
             self.namespaces.remove(name)
             raise
         finally:
@@ -129,7 +153,7 @@ def free_addresses(pod_range: ipaddress.IPv4Network, taken: Collection[str], las
     after = int(ipaddress.IPv4Address(last)) + 1 if last else first
     start = after if first <= after < end else first
     used = frozenset(taken)
-    for number in (*range(start, end), *range(first, start)):
+    for number in chain(range(start, end), range(first, start)):
         address = str(ipaddress.IPv4Address(number))
         if address not in used:
             yield address
