@@ -4,7 +4,8 @@
   would not get answers from them.
 * A pod sends from its own address only, and nothing to 127.0.0.0/8: where `route_localnet` lets host ports work at 127.0.0.1,
   the kernel itself would let a pod on the same link reach servers on the machine's loopback (CVE-2020-8558).
-* Host ports are maps, see `host_ports.py`.
+* Host ports are maps, see `host_ports.py`. Their chains come after those of Services: a node port of the same number has the
+  packets, whichever was there first.
 
 Each node has a table of its own, named after its folder, so that several nodes on one machine do not disturb each other.
 """
@@ -72,9 +73,9 @@ def rules(table: str, pod_cidr: str, cluster_cidr: str) -> str:
             # A source address that no route leads back to this link.
             f"iifgroup {POD_LINKS} fib saddr . iif oif 0 drop",
         ),
-        "prerouting": ("type nat hook prerouting priority dstnat;", to_host_ports),
+        "prerouting": ("type nat hook prerouting priority dstnat + 1;", to_host_ports),
         # nft knows dstnat by name only in prerouting.
-        "output": ("type nat hook output priority -100;", to_host_ports),
+        "output": ("type nat hook output priority -99;", to_host_ports),
         "postrouting": (
             "type nat hook postrouting priority srcnat;",
             # Otherwise the pod would answer itself, or 127.0.0.1, directly.
