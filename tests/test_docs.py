@@ -31,6 +31,7 @@ COMMANDS = [
     "node",
     "port-forward",
     "proxy",
+    "token",
     "top",
     "up",
     "why",

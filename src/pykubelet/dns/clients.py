@@ -1,4 +1,4 @@
-"""Which clients get answers: this machine, and the pods of the cluster.
+"""Which clients get answers: this machine, the other nodes, and the pods of the cluster.
 
 Pods are known by the addresses that they report, and by the pod ranges of nodes.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_network
 
 from pykubelet.api.generated.core import Node, Pod
-from pykubelet.api.names import parse_network
+from pykubelet.api.names import parse_address, parse_network
 from pykubelet.api.pods import pod_label
 from pykubelet.api.scheme import NODES, PODS
 from pykubelet.client.informers import Informers
@@ -60,8 +60,10 @@ class DnsClients:
         self._reported.put(pod_label(pod), frozenset())
 
     def put_node(self, node: Node) -> None:
-        """Adds or replaces a node and its pod ranges."""
-        ranges = tuple(one for each in node.spec.pod_cidrs if (one := parse_network(each)) is not None)
+        """Adds or replaces a node: its pods' ranges, and its addresses, which packets of its pods may get on the way."""
+        own = (parse_address(one.address) for one in node.status.addresses if one.type == "InternalIP")
+        found = (*map(parse_network, node.spec.pod_cidrs), *(ip_network(one) for one in own if one is not None))
+        ranges = tuple(one for one in found if one is not None)
         if self._ranges.get(node.metadata.name) != ranges:
             self._ranges[node.metadata.name] = ranges
             self._remembered.clear()

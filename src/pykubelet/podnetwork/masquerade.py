@@ -25,16 +25,19 @@ _MARK_LENGTH = 12
 
 
 class Masquerade:
-    """The table of one node; `folder` only names it. The methods return why something failed, empty if it did not."""
+    """The table of one node; `folder` only names it. The methods return why something failed, empty if it did not.
 
-    def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft) -> None:
-        self._pod_cidr, self._run_nft = pod_cidr, nft
+    Packets to `cluster_cidr`, the pods of all nodes, keep their sender.
+    """
+
+    def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft, *, cluster_cidr: str = "") -> None:
+        self._pod_cidr, self._cluster_cidr, self._run_nft = pod_cidr, cluster_cidr or pod_cidr, nft
         # The same by whatever path a program was given the folder.
         self.table = f"pykubelet-{hashlib.sha256(bytes(folder.resolve())).hexdigest()[:_MARK_LENGTH]}"
 
     async def apply(self, elements: str = "") -> str:
         """Create or replace the table with elements that commands add, in one transaction: no packet sees less."""
-        return await self.run(rules(self.table, self._pod_cidr) + elements)
+        return await self.run(rules(self.table, self._pod_cidr, self._cluster_cidr) + elements)
 
     async def remove(self) -> None:
         """Remove the table if it exists."""
@@ -57,7 +60,7 @@ def _removal(table: str) -> str:
     return f"add table ip {table}\ndelete table ip {table}\n"
 
 
-def rules(table: str, pod_cidr: str) -> str:
+def rules(table: str, pod_cidr: str, cluster_cidr: str) -> str:
     """The commands that replace the table in one transaction."""
     to_host_ports = "meta l4proto { tcp, udp, sctp } fib daddr type local jump host-ports"
     chains = {
@@ -79,7 +82,7 @@ def rules(table: str, pod_cidr: str) -> str:
             # Otherwise the pod would answer itself, or 127.0.0.1, directly.
             f"ip saddr . ip daddr @{HAIRPINS} masquerade",
             f"oifgroup {POD_LINKS} ip saddr 127.0.0.0/8 masquerade",
-            f"ip saddr {pod_cidr} ip daddr != {pod_cidr} masquerade",
+            f"ip saddr {pod_cidr} ip daddr != {cluster_cidr} masquerade",
         ),
     }
     body = "".join(f"  {each}\n" for each in DECLARATIONS)
