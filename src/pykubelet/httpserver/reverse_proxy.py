@@ -177,7 +177,9 @@ class ReverseProxy:
                 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
                     with suppress(OSError):
                         while data := await reader.read(_CHUNK_BYTES):
-                            deadline.reschedule(loop.time() + seconds)
+                            # It may have passed at this very moment.
+                            if not deadline.expired():
+                                deadline.reschedule(loop.time() + seconds)
                             writer.write(data)
                             await writer.drain()
 
@@ -270,7 +272,7 @@ class _RequestBody:
             self._touch()
 
     def _touch(self) -> None:
-        if self._deadline is not None:
+        if self._deadline is not None and not self._deadline.expired():
             self._deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
 
