@@ -1,4 +1,7 @@
-"""Switches to an unprivileged user that can read the interpreter and this tree."""
+"""Switches to an unprivileged user that can read the interpreter and this tree.
+
+`python ordinary_user.py UID COMMAND...` becomes a command of that user.
+"""
 
 import os
 import sys
@@ -25,3 +28,8 @@ def become_ordinary(uid: int) -> None:
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
+
+
+if __name__ == "__main__":
+    become_ordinary(int(sys.argv[1]))
+    os.execvp(sys.argv[2], sys.argv[2:])

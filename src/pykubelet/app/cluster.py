@@ -21,6 +21,7 @@ from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
+from pykubelet.app.node_network import NodeNetwork, open_node_network
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
@@ -58,15 +59,18 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
         async with AsyncExitStack() as stack:
             record, node_settings = _earlier_node(settings), _node_settings(settings)
             queues = WorkQueueCollector()
-            serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
+            network = await stack.enter_async_context(open_node_network(node_settings))
+            serves = serving(
+                _server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues], network=network
+            )
             served = await stack.enter_async_context(serves)
             seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
-            dns = await stack.enter_async_context(_cluster_dns(node_settings, served.client, clock))
-            proxy_lock = await proxy.claim() if settings.service_proxy else None
+            dns = await stack.enter_async_context(_cluster_dns(node_settings, network, served.client, clock))
+            proxy_lock = await proxy.claim(network.holder) if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
-            opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
+            opened = open_node(node_settings, client=served.client, server=seen, clock=clock, network=network)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
             names = [name for name in CONTROLLERS if name != NAMESPACE]
@@ -93,7 +97,11 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 runners["objects of files"] = with_ready_event(objects.run)
             if settings.service_proxy:
                 runners |= proxy.beside_node(
-                    client=served.client, clock=clock, node_name=node_settings.node_name, lock=proxy_lock
+                    client=served.client,
+                    clock=clock,
+                    node_name=node_settings.node_name,
+                    lock=proxy_lock,
+                    holder=network.holder,
                 )
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
@@ -103,10 +111,17 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     program.run(main)
 
 
-def _cluster_dns(settings: NodeSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
-    pod_networks = (settings.pod_cidr,) if settings.pod_network == "own" else ()
-    domain = settings.cluster_domain
-    return open_dns(client=client, clock=clock, cluster_ip=_DNS_ADDRESS, domain=domain, pod_networks=pod_networks)
+def _cluster_dns(
+    settings: NodeSettings, network: NodeNetwork, client: Client, clock: Clock
+) -> AbstractAsyncContextManager[RunningDns]:
+    return open_dns(
+        client=client,
+        clock=clock,
+        cluster_ip=_DNS_ADDRESS,
+        domain=settings.cluster_domain,
+        pod_networks=(settings.pod_cidr,) if settings.pod_network == "own" or network.has_own else (),
+        place=network.side,
+    )
 
 
 @asynccontextmanager

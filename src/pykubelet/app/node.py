@@ -13,6 +13,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.app.node_containers import NodeContainers, NodeStorage, node_containers, node_storage
 from pykubelet.app.node_dependencies import NodeDependencies, locked_root
+from pykubelet.app.node_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.node_pods import (
     NodeObjects,
     NodePods,
@@ -34,6 +35,7 @@ from pykubelet.app.node_server import (
 from pykubelet.app.runtimes import RuntimeParts, counted, open_runtime
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.interface import Client
+from pykubelet.client.recorder import WARNING
 from pykubelet.kubelet.eviction.eviction_manager import EvictionManager
 from pykubelet.kubelet.eviction.pod_usage import PodDiskPaths, PodUsageReader
 from pykubelet.kubelet.eviction.pressure_monitor import PressureMonitor, SignalReader
@@ -308,10 +310,11 @@ async def open_node(
     server: KnownApiServer | None,
     clock: Clock,
     collectors: tuple[MetricsCollector, ...] = (),
+    network: NodeNetwork = MACHINE_NETWORK,
 ) -> AsyncIterator[Node]:
     """Run a node on this machine, with its configured runtime and its own API, while the context lasts.
 
-    Its metrics include `collectors`. CannotStart if it cannot start.
+    Its metrics include `collectors`; its pods are in `network`. CannotStart if it cannot start.
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(locked_root(settings))
@@ -319,7 +322,7 @@ async def open_node(
         if server is not None or settings.client_ca is not None:
             listener = await stack.enter_async_context(open_listener(settings, server=server, clock=clock))
             settings = replace(settings, port=listener.port, address=listener.address)
-        runtime = await stack.enter_async_context(open_runtime(settings, clock=clock))
+        runtime = await stack.enter_async_context(open_runtime(settings, clock=clock, network=network))
         made = await stack.enter_async_context(node(settings, client=client, runtime=runtime, clock=clock))
         if listener is not None:
             made = replace(made, collectors=(*made.collectors, *collectors))
@@ -330,6 +333,9 @@ async def open_node(
             await stack.enter_async_context(running({"serving certificate": runner}))
         record = node_record(settings, listener=listener, runtime=runtime, has_server=client is not None)
         await asyncio.to_thread(write_record, settings.root_dir, record)
+        deps = made.dependencies
+        for reason, message in network.problems:
+            deps.recorder.event(deps.reference, WARNING, reason, message)
         yield made
 
 

@@ -25,6 +25,8 @@ from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.rest import RestClient
 from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.nodestatus.node_status import node_reference
+from pykubelet.podnetwork.holder_client import HolderClient
+from pykubelet.proxy.conntrack import open_conntrack
 from pykubelet.proxy.lock import LockHeldError, ProxyLock
 from pykubelet.proxy.nftables.nft import Nft, NftError, machine_families
 from pykubelet.proxy.nftables.proxier import Proxier
@@ -80,18 +82,32 @@ async def remove_rules() -> bool:
             raise CannotStart(f"the rules of Services are not deleted: {error}") from error
 
 
-async def claim() -> ProxyLock | None:
+async def claim(holder: HolderClient | None = None) -> ProxyLock | None:
     """The lock for `beside_node`, held, if the proxy can run now. Only then pods may depend on addresses of Services."""
-    if await Nft().problem():
+    if await _nft(holder).problem():
         return None
     try:
-        return ProxyLock().acquire()
+        return _proxy_lock(holder).acquire()
     except (LockHeldError, OSError):
         return None
 
 
-def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None) -> dict[str, Runner]:
-    """The runners of the proxy of a machine that also runs a node: it never keeps the node from running."""
+def _nft(holder: HolderClient | None) -> Nft:
+    return Nft() if holder is None else Nft(holder.run_nft)
+
+
+def _proxy_lock(holder: HolderClient | None) -> ProxyLock:
+    """The lock of the network that has the rules: only root can make the file of the machine's."""
+    return ProxyLock() if holder is None else ProxyLock(Path(holder.holder))
+
+
+def beside_node(
+    *, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None, holder: HolderClient | None = None
+) -> dict[str, Runner]:
+    """The runners of the proxy of a machine that also runs a node: it never keeps the node from running.
+
+    The rules are in the network of `holder`, if there is one, else in the machine's.
+    """
     recorder = Recorder(sink=client, source=EventSource(component=COMPONENT, host=node_name), clock=clock)
 
     def report(problem: str) -> None:
@@ -99,22 +115,27 @@ def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock
         message = f"Services have no addresses on this machine: {problem}"
         recorder.event(node_reference(node_name), WARNING, "ServiceProxyNotRunning", message)
 
-    work = partial(_when_possible, client, clock, node_name, lock or ProxyLock(), report)
+    work = partial(_when_possible, client, clock, node_name, lock or _proxy_lock(holder), report, holder)
     return {"events of the proxy": with_ready_event(recorder.run), "proxy": work}
 
 
 async def _when_possible(
-    client: ListerWatcher, clock: Clock, node_name: str, lock: ProxyLock, report: Callable[[str], None]
+    client: ListerWatcher,
+    clock: Clock,
+    node_name: str,
+    lock: ProxyLock,
+    report: Callable[[str], None],
+    holder: HolderClient | None,
 ) -> None:
     """Run the proxy once no other one does; returns if this machine or user cannot have one. Reports one problem."""
-    nft, is_reported = Nft(), False
+    nft, is_reported = _nft(holder), False
     if problem := await nft.problem():
         report(problem)
         return
     while True:
         try:
             with lock:
-                proxier = await _proxier(nft, client, clock, node_name)
+                proxier = await _proxier(nft, client, clock, node_name, holder=holder)
                 await proxier.run(asyncio.Event())
         except LockHeldError as error:
             if not is_reported:
@@ -127,16 +148,30 @@ async def _when_possible(
 
 
 async def _proxier(
-    nft: Nft, client: ListerWatcher, clock: Clock, node_name: str, cluster_cidrs: Sequence[str] = ()
+    nft: Nft,
+    client: ListerWatcher,
+    clock: Clock,
+    node_name: str,
+    cluster_cidrs: Sequence[str] = (),
+    *,
+    holder: HolderClient | None = None,
 ) -> Proxier:
-    if await asyncio.to_thread(_is_forwarding_off):
+    if holder is None and await asyncio.to_thread(_is_forwarding_off):
         # Turning it on makes the machine a router, which its owner has to decide.
         log.warning(
             "Services do not reach pods with addresses of their own: forwarding is off", set="net.ipv4.ip_forward=1"
         )
     tables = ServiceTables(node_name=node_name, families=machine_families(), cluster_cidrs=cluster_cidrs)
     machine_ip = await asyncio.to_thread(node_ip, node_name)
-    return Proxier(client=client, clock=clock, nft=nft, node_name=node_name, tables=tables, machine_ip=machine_ip)
+    return Proxier(
+        client=client,
+        clock=clock,
+        nft=nft,
+        node_name=node_name,
+        tables=tables,
+        machine_ip=machine_ip,
+        open_conntrack=open_conntrack if holder is None else holder.open_conntrack,
+    )
 
 
 def _is_forwarding_off() -> bool:

@@ -5,11 +5,13 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import folder_taken
+from pykubelet.app.node_network import MACHINE_NETWORK, STATE, NodeNetwork
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover
@@ -23,6 +25,8 @@ from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
 from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient, HttpProbeClient
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
+from pykubelet.podnetwork.holder_client import NETWORKS
+from pykubelet.podnetwork.pod_networks import PodNetworks
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.runtimes.folder_lock import FolderInUse
@@ -73,12 +77,17 @@ class RuntimeParts:
 
 
 @asynccontextmanager
-async def open_runtime(settings: NodeSettings, *, clock: Clock) -> AsyncIterator[RuntimeParts]:
-    """Open the runtime of the settings for the duration of the context; CannotStart if there is none."""
+async def open_runtime(
+    settings: NodeSettings, *, clock: Clock, network: NodeNetwork = MACHINE_NETWORK
+) -> AsyncIterator[RuntimeParts]:
+    """Open the runtime of the settings for the duration of the context; CannotStart if there is none.
+
+    Processes of an ordinary user have the networks of `network`.
+    """
     opener = _OPENERS.get(settings.runtime)
     if opener is None:
         raise CannotStart(f"unknown runtime {settings.runtime!r}; known are: {', '.join(sorted(_OPENERS))}")
-    async with opener(settings, clock) as parts:
+    async with opener(settings, clock, network) as parts:
         yield parts
 
 
@@ -113,25 +122,26 @@ def simulated(runtime: SimRuntime, images: SimImages | None = None) -> RuntimePa
 
 
 @asynccontextmanager
-async def _sim(_: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
+async def _sim(_: NodeSettings, clock: Clock, _network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
     yield simulated(SimRuntime(clock=clock))
 
 
 @asynccontextmanager
-async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
-    if settings.pod_network == "own" and os.geteuid() != 0:
-        raise CannotStart("only root can give pods networks of their own: use --pod-network host")
+async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
     ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
+    root, dialer = settings.root_dir.absolute() / STATE, network.dialer
     try:
         async with ProcessRuntime(
-            root=settings.root_dir / "process",
+            root=root,
             ips=ips,
             clock=clock,
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            pod_cidr=settings.pod_cidr if settings.pod_network == "own" else "",
+            networks=_pod_networks(root, settings, network),
         ) as runtime:
+            if network.holder is not None:
+                network.holder.listen_to_restarts(runtime.restore_networks)
             yield RuntimeParts(
                 name="process",
                 version="1",
@@ -142,6 +152,9 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 streams=runtime,
                 usages=runtime,
                 log_writer=runtime,
+                hook_http=InsecureHttpClient(dialer),
+                probe_http=AiohttpProbeClient(dialer),
+                probe_sockets=SystemSocketProber(dialer),
                 limits_pids=PIDS in (await asyncio.to_thread(find_cgroups)).folders,
             )
     except FolderInUse as error:
@@ -150,12 +163,17 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
 
 
+def _pod_networks(root: Path, settings: NodeSettings, network: NodeNetwork) -> PodNetworks:
+    has_own = network.has_own if os.geteuid() != 0 else settings.pod_network == "own"
+    return PodNetworks(root / NETWORKS, settings.pod_cidr if has_own else "", network.holder)
+
+
 def _cluster_dns(settings: NodeSettings) -> ClusterDns:
     return ClusterDns(servers=settings.cluster_dns, domain=settings.cluster_domain)
 
 
 @asynccontextmanager
-async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
+async def _cri(settings: NodeSettings, _: Clock, _network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
     socket = find_socket(settings.cri_socket)
     if not socket:
         raise CannotStart(f"no container runtime listens at {', '.join(SOCKETS)}; set --cri-socket")
@@ -197,21 +215,21 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
 
 
 @asynccontextmanager
-async def _auto(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
+async def _auto(settings: NodeSettings, clock: Clock, network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
     """A CRI runtime if one is available and ready, otherwise processes."""
     async with AsyncExitStack() as stack:
         try:
-            found = await stack.enter_async_context(_cri(settings, clock))
+            found = await stack.enter_async_context(_cri(settings, clock, network))
             why = (found.state.runtime_error() or found.state.network_error()) if found.state else ""
         except CannotStart as error:
             why = str(error)
         if why:
             log.info("running containers as processes", why=why)
-            found = await stack.enter_async_context(_process(settings, clock))
+            found = await stack.enter_async_context(_process(settings, clock, network))
         yield found
 
 
-_OPENERS: dict[str, Callable[[NodeSettings, Clock], AbstractAsyncContextManager[RuntimeParts]]] = {
+_OPENERS: dict[str, Callable[[NodeSettings, Clock, NodeNetwork], AbstractAsyncContextManager[RuntimeParts]]] = {
     "auto": _auto,
     "cri": _cri,
     "process": _process,

@@ -31,6 +31,12 @@ class NetworkOperations:
         """The addresses of networks by name."""
         self._last = ""
 
+    @property
+    def gateway(self) -> str:
+        """The node's address for pods: the first one of the range."""
+        assert self._range is not None
+        return str(self._range[1])
+
     def take_over(self, known: Mapping[str, str], last: str) -> list[str]:
         """Take over networks of earlier agents, `known` with their addresses, and remove others; returns those that are gone.
 
@@ -78,8 +84,7 @@ class NetworkOperations:
             return socket.socket(family, kind, protocol)
 
     def _connect(self, name: str, host: Netlink) -> str:
-        assert self._range is not None
-        gateway = str(self._range[1])
+        gateway = self.gateway
         with self.namespaces.created(name):
             allow_all_ports()
             inside = Netlink()

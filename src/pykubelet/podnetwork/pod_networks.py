@@ -33,6 +33,11 @@ class PodNetworks:
         """Whether new pods get networks."""
         return bool(self._pod_cidr)
 
+    @property
+    def holder(self) -> str:
+        """The folder of the process that keeps the namespaces; empty if they are files of this machine."""
+        return self._host.holder
+
     def path(self, name: str) -> Path:
         """The file of a pod's namespace."""
         return self._folder / name

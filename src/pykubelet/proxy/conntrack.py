@@ -57,7 +57,12 @@ def stale_flows(flows: Iterable[Flow], frontends: Mapping[Frontend, Mapping[Targ
     return found
 
 
-def read_flows(family: IPFamily, port: int | None = None) -> list[Flow]:
+async def open_conntrack() -> socket.socket:
+    """A socket for the connections of this network namespace."""
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
+
+
+def read_flows(netlink: socket.socket, family: IPFamily, port: int | None = None) -> list[Flow]:
     """The UDP connections of the kernel, all or those to one port. Blocks for a moment; OSError.
 
     The kernel could compare addresses too, but with IPv6 it takes those that differ.
@@ -69,29 +74,23 @@ def read_flows(family: IPFamily, port: int | None = None) -> list[Flow]:
     original = _attribute(_ORIGINAL | _NESTED, _attribute(_PROTOCOL | _NESTED, wanted))
     by = _attribute(_FILTER_ORIGINAL, struct.pack("=I", flags)) + _attribute(_FILTER_REPLY, struct.pack("=I", 0))
     body = original + _attribute(_FILTER | _NESTED, by)
-    with _open() as netlink:
-        netlink.send(_message(_GET, _REQUEST | _DUMP, _FAMILIES[family], body))
-        return [flow for payload in _answers(netlink) for flow in _flow(payload)]
+    netlink.settimeout(_TIMEOUT_SECONDS)
+    netlink.send(_message(_GET, _REQUEST | _DUMP, _FAMILIES[family], body))
+    return [flow for payload in _answers(netlink) for flow in _flow(payload)]
 
 
-def delete_flows(family: IPFamily, flows: Iterable[Flow]) -> int:
+def delete_flows(netlink: socket.socket, family: IPFamily, flows: Iterable[Flow]) -> int:
     """Delete connections; returns how many there still were. OSError if the kernel refuses."""
     count = 0
-    with _open() as netlink:
-        for flow in flows:
-            netlink.send(_message(_DELETE, _REQUEST | _ACK, _FAMILIES[family], flow.identity))
-            try:
-                list(_answers(netlink))
-            except FileNotFoundError:
-                continue
-            count += 1
-    return count
-
-
-def _open() -> socket.socket:
-    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
     netlink.settimeout(_TIMEOUT_SECONDS)
-    return netlink
+    for flow in flows:
+        netlink.send(_message(_DELETE, _REQUEST | _ACK, _FAMILIES[family], flow.identity))
+        try:
+            list(_answers(netlink))
+        except FileNotFoundError:
+            continue
+        count += 1
+    return count
 
 
 def _message(kind: int, flags: int, family: int, body: bytes) -> bytes:

@@ -11,7 +11,8 @@ Upstream: pkg/proxy/nftables/proxier.go, cmd/kube-proxy/app/server.go
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+import socket
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -25,7 +26,7 @@ from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.api.scheme import ENDPOINT_SLICES, NODES, SERVICES, ApiObject, TypedKind
 from pykubelet.client.interface import Selection
 from pykubelet.client.reflector import ListerWatcher, Reflector
-from pykubelet.proxy.conntrack import delete_flows, read_flows, stale_flows
+from pykubelet.proxy.conntrack import delete_flows, open_conntrack, read_flows, stale_flows
 from pykubelet.proxy.nftables.nft import Nft, NftError
 from pykubelet.proxy.nftables.services import PortKey, ServiceTables
 from pykubelet.proxy.serviceport import HEADLESS_LABEL, PROXY_NAME_LABEL, IPFamily, is_loopback, of_family
@@ -78,8 +79,10 @@ class Proxier:
         node_name: str,
         tables: ServiceTables,
         machine_ip: str = "",
+        open_conntrack: Callable[[], Awaitable[socket.socket]] = open_conntrack,
     ) -> None:
         """Node ports are on the node's InternalIPs, or on `machine_ip` if these are only loopback."""
+        self._open_conntrack = open_conntrack
         self._client, self._clock, self._nft, self._node_name = client, clock, nft, node_name
         self._tables, self._machine_ip = tables, machine_ip
         self._wake = asyncio.Event()
@@ -209,10 +212,13 @@ class Proxier:
             ports = {port for _, port in frontends}
             if not frontends:
                 continue
+            port = next(iter(ports)) if len(ports) == 1 else None
             try:
-                flows = await in_thread(read_flows, family, next(iter(ports)) if len(ports) == 1 else None)
-                if stale := stale_flows(flows, frontends):
-                    count = await in_thread(delete_flows, family, stale)
+                with await self._open_conntrack() as netlink:
+                    flows = await in_thread(read_flows, netlink, family, port)
+                    stale = stale_flows(flows, frontends)
+                    count = await in_thread(delete_flows, netlink, family, stale) if stale else 0
+                if stale:
                     log.debug("stale UDP connections ended", family=family, count=count)
             except OSError as error:
                 log.warning("stale UDP connections not ended", error=error, family=family)

@@ -70,7 +70,7 @@ _SIGNAL_SECONDS = 2.0
 class ProcessRuntime:
     """Containers as processes, with their state below `root`.
 
-    Pods get networks of their own with addresses of `pod_cidr`; if that is empty they share the machine's network and its
+    Pods get networks of their own from `networks`; if these are not enabled, they share the machine's network and its
     addresses `ips`. `way` overrides the detected namespace method of `shim/rootfs.py`. A container has at most `max_pids`
     processes if that is positive.
     """
@@ -85,9 +85,9 @@ class ProcessRuntime:
         way: str | None = None,
         max_pids: int = 0,
         cluster_dns: ClusterDns = NO_CLUSTER_DNS,
-        pod_cidr: str = "",
+        networks: PodNetworks | None = None,
     ) -> None:
-        self._cluster_dns, self._networks = cluster_dns, PodNetworks(root.absolute() / "networks", pod_cidr)
+        self._cluster_dns, self._networks = cluster_dns, networks or PodNetworks(root.absolute() / "networks")
         self._clock, self._ids, self._way = clock, ids, way
         self._folders, self._launcher, self._hints = StateFolders(root.absolute()), ShimLauncher(), ChangeHints()
         self._boot_id = boot_id()
@@ -124,6 +124,17 @@ class ProcessRuntime:
         for record in records:
             # A sandbox without its network cannot get containers; the kubelet replaces it.
             self._pods.put_sandbox(msgspec.structs.replace(record, is_stopped=True) if record.id in lost else record)
+
+    async def restore_networks(self) -> None:
+        """Stop the sandboxes whose networks are gone because the process that kept them was killed."""
+        records = [one for one in self._pods.sandboxes() if one.address]
+        known = {one.id: one.address for one in records if not one.is_stopped}
+        _, last = max(((one.created_at, one.address) for one in records), default=(None, ""))
+        with _failures():
+            lost = await self._networks.open(known, last=last)
+        for record in records:
+            if record.id in lost:
+                await self._record_stop(msgspec.structs.replace(record, is_stopped=True))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -177,6 +188,7 @@ class ProcessRuntime:
             hostname=sandbox.hostname,
             resolv_conf=await self._shims.in_thread(self._write_resolv_conf, request),
             network=str(self._networks.path(sandbox.id)) if sandbox.address else "",
+            network_holder=self._networks.holder,
             host=self._host,
             now=self._clock.now(),
         )
