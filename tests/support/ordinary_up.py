@@ -3,8 +3,9 @@
 import json
 import os
 import signal
+import subprocess
 import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -58,12 +59,14 @@ class OrdinaryUp(UpProcess):
 
     def until_log(self, pod: str, text: str, seconds: float = 20) -> str:
         """Wait until the log of a pod contains a text; returns the log."""
-        ends_at, log = time.monotonic() + seconds, ""
-        while text not in log:
-            assert time.monotonic() < ends_at, log
-            time.sleep(0.1)
-            log = self.kubectl("logs", pod)
-        return log
+        pause, log = threading.Event(), ""
+        for _ in range(int(seconds / 0.1)):
+            command = self.kubectl.command("logs", pod)
+            log = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+            if text in log:
+                return log
+            pause.wait(0.1)
+        raise AssertionError(f"{pod} did not write {text!r}: {log}")
 
 
 @contextmanager
@@ -87,8 +90,8 @@ def end_processes(folder: Path) -> None:
     for pid in all_processes():
         with suppress(OSError):
             process = Path(f"/proc/{pid}")
-            if process.stat().st_uid != UID and str(UID) not in (process / "status").read_text():
+            if f"\nUid:\t{UID}\t" not in (process / "status").read_text():
                 continue
-            is_ours = Path(os.readlink(process / "cwd")).is_relative_to(folder)
+            is_ours = (process / "cwd").readlink().is_relative_to(folder)
             if is_ours or str(folder).encode() in (process / "cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)

@@ -101,7 +101,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                     clock=clock,
                     node_name=node_settings.node_name,
                     lock=proxy_lock,
-                    holder=network.holder,
+                    network=network,
                 )
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))

@@ -17,12 +17,15 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.generated.core import EventSource
 from pykubelet.app import program
+from pykubelet.app.node_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ProxySettings
 from pykubelet.client.interface import Client
 from pykubelet.client.recorder import WARNING, Recorder
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.rest import RestClient
+from pykubelet.httpserver.dialer import Dialer
+from pykubelet.httpserver.listener import LOOPBACK
 from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.nodestatus.node_status import node_reference
 from pykubelet.podnetwork.holder_client import HolderClient
@@ -31,6 +34,7 @@ from pykubelet.proxy.lock import LockHeldError, ProxyLock
 from pykubelet.proxy.nftables.nft import Nft, NftError, machine_families
 from pykubelet.proxy.nftables.proxier import Proxier
 from pykubelet.proxy.nftables.services import ServiceTables
+from pykubelet.proxy.userspace.node_ports import NodePortRelay
 
 log = get_logger(__name__)
 
@@ -102,12 +106,18 @@ def _proxy_lock(holder: HolderClient | None) -> ProxyLock:
 
 
 def beside_node(
-    *, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None, holder: HolderClient | None = None
+    *,
+    client: Client,
+    clock: Clock,
+    node_name: str,
+    lock: ProxyLock | None,
+    network: NodeNetwork = MACHINE_NETWORK,
 ) -> dict[str, Runner]:
     """The runners of the proxy of a machine that also runs a node: it never keeps the node from running.
 
-    The rules are in the network of `holder`, if there is one, else in the machine's.
+    The rules are where the pods are, in `network`.
     """
+    holder, dialer = network.holder, network.dialer
     recorder = Recorder(sink=client, source=EventSource(component=COMPONENT, host=node_name), clock=clock)
 
     def report(problem: str) -> None:
@@ -116,7 +126,21 @@ def beside_node(
         recorder.event(node_reference(node_name), WARNING, "ServiceProxyNotRunning", message)
 
     work = partial(_when_possible, client, clock, node_name, lock or _proxy_lock(holder), report, holder)
-    return {"events of the proxy": with_ready_event(recorder.run), "proxy": work}
+    runners: dict[str, Runner] = {"events of the proxy": with_ready_event(recorder.run), "proxy": work}
+    if holder is not None:
+        runners["node ports"] = partial(_relay_node_ports, client, clock, node_name, recorder, dialer)
+    return runners
+
+
+async def _relay_node_ports(
+    client: ListerWatcher, clock: Clock, node_name: str, recorder: Recorder, dialer: Dialer
+) -> None:
+    """Relay node ports: rules in the network of a holder do not apply to what reaches the machine."""
+    found = await asyncio.to_thread(node_ip, node_name)
+    # Other than kube-proxy's rules, a relay can listen on loopback too.
+    addresses = tuple(dict.fromkeys((LOOPBACK, found or LOOPBACK)))
+    relay = NodePortRelay(client=client, clock=clock, dialer=dialer, recorder=recorder, addresses=addresses)
+    await relay.run(asyncio.Event())
 
 
 async def _when_possible(

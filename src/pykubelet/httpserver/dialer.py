@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
 
-OpenSocket = Callable[[str], Awaitable[socket.socket | None]]
-"""A TCP socket, which does not block, for an address in another network; None for addresses of the machine's network."""
+OpenSocket = Callable[[str, socket.SocketKind], Awaitable[socket.socket | None]]
+"""A socket, which does not block, for an address in another network; None for addresses of the machine's network."""
 _PREPARED: ContextVar[list[socket.socket] | None] = ContextVar("prepared sockets", default=None)
 """The sockets for the next connection of the running task."""
 
@@ -62,5 +62,18 @@ class Dialer:
         made.setblocking(False)
         return made
 
-    async def _open(self, host: str) -> socket.socket | None:
-        return None if self._elsewhere is None else await self._elsewhere(host)
+    async def open_datagrams(self, host: str, port: int) -> socket.socket:
+        """A UDP socket, which does not block, that sends to an IP address and receives from it; OSError if impossible."""
+        end = await self._open(host, socket.SOCK_DGRAM)
+        if end is None:
+            end = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
+            end.setblocking(False)
+        try:
+            end.connect((host, port))
+        except BaseException:
+            end.close()
+            raise
+        return end
+
+    async def _open(self, host: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket | None:
+        return None if self._elsewhere is None else await self._elsewhere(host, kind)

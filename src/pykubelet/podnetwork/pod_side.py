@@ -42,15 +42,15 @@ class HolderSide(PodSidePlace):
         """Addresses of pods and Services are in `ranges`."""
         self._holder, self._ranges = holder, tuple(map(ipaddress.ip_network, ranges))
 
-    async def open_socket(self, host: str) -> socket.socket | None:
-        """A TCP socket for the address of a pod or Service; None for all others."""
+    async def open_socket(self, host: str, kind: socket.SocketKind) -> socket.socket | None:
+        """A socket for the address of a pod or Service; None for all others."""
         try:
             address = ipaddress.ip_address(host)
         except ValueError:
             return None
         if not any(address in each for each in self._ranges):
             return None
-        return await self._holder.open_socket("", socket.AF_INET, socket.SOCK_STREAM)
+        return await self._holder.open_socket("", socket.AF_INET, kind)
 
     def current(self) -> tuple[str, int]:
         return self._holder.gateway, self._holder.generation

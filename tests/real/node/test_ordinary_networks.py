@@ -1,7 +1,12 @@
 """`pykubelet up` of an ordinary user: pods have networks of their own, Services, DNS and probes work."""
 
-import json
-from collections.abc import Iterator
+import os
+import signal
+import socket
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -50,14 +55,152 @@ def up() -> Iterator[OrdinaryUp]:
 
 
 _READINESS = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
+_CALL_API = """
+import os, ssl, urllib.request
+token = open("/var/run/secrets/kubernetes.io/serviceaccount/token").read()
+trust = ssl.create_default_context(cafile="/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
+host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+for where in (f"{host}:{port}", "kubernetes.default.svc"):
+    request = urllib.request.Request(f"https://{where}/api/v1/namespaces/default", headers={"Authorization": f"Bearer {token}"})
+    try:
+        urllib.request.urlopen(request, context=trust, timeout=10)
+    except urllib.error.HTTPError as error:
+        print("answered", error.code, error.read().decode())
+"""
+_ASK = "import sys, urllib.request; print('heard', urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())"
+_ECHO_UDP = """
+import socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); server.bind(("", 5353))
+while True:
+    data, peer = server.recvfrom(1000); server.sendto(data.upper(), peer)
+"""
 
 
-def test_replicas_services_and_names_work(up: OrdinaryUp) -> None:
-    up.apply(deployment("web", 2, "python3", "-c", _SERVER, readinessProbe=_READINESS), service("web"))
+def get(url: str) -> str:
+    """The answer to a request, without a proxy."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=10) as response:
+        return str(response.read().decode())
+
+
+def start_web(up: OrdinaryUp, **spec: Any) -> set[str]:
+    """Run two replicas behind a Service; returns the names of their pods."""
+    up.apply(deployment("web", 2, "python3", "-c", _SERVER, readinessProbe=_READINESS), service("web", **spec))
     up.kubectl("rollout", "status", "deployment/web", PATIENCE)
+    return set(up.addresses("web"))
+
+
+def test_app_works_as_on_a_cluster(up: OrdinaryUp) -> None:
+    """Replicas on one port, Services by name, node ports, port-forward, the API's proxy, and the API from a pod."""
+    names = start_web(up, type="NodePort", ports=[{"port": 80, "targetPort": 8080, "nodePort": 30080}])
     assert len(set(up.addresses("web").values())) == 2
-    print(up.addresses("web"))
-    ask = "import urllib.request; print(urllib.request.urlopen('http://web.default.svc.cluster.local', timeout=10).read().decode())"
-    up.apply(pod("client", "python3", "-c", ask))
-    log = up.until_log("client", "web-")
-    print(json.dumps(log))
+    up.apply(pod("client", "python3", "-c", _ASK, "http://web.default"), pod("api", "python3", "-c", _CALL_API))
+    assert up.until_log("client", "heard").split()[1] in names
+    # Each replica is asked in turn, at random.
+    seen = set[str]()
+    for _ in range(60):
+        seen.add(get("http://127.0.0.1:30080"))
+    assert seen == names
+    assert up.kubectl("get", "--raw", "/api/v1/namespaces/default/services/web:80/proxy/") in names
+    name = min(names)
+    assert up.kubectl("get", "--raw", f"/api/v1/namespaces/default/pods/{name}:8080/proxy/") == name
+    with up.kubectl.start("port-forward", f"pod/{name}", ":8080") as forward:
+        assert forward.stdout is not None
+        port = forward.stdout.readline().partition("127.0.0.1:")[2].partition(" ")[0]
+        assert get(f"http://127.0.0.1:{port}") == name
+        forward.terminate()
+    up.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", PATIENCE, "pod/api")
+    assert up.kubectl("logs", "api").count("system:serviceaccount:default:default") == 2
+    assert up.kubectl("exec", name, "--", "sh", "-c", "cut -d: -f1 /proc/net/dev | tail -n +3").split() == [
+        "lo",
+        "eth0",
+    ]
+
+
+def test_readiness_asks_the_right_pod(up: OrdinaryUp) -> None:
+    """A pod that never listens is not ready beside one that does; TCP and exec hooks too."""
+    start_web(up)
+    silent = deployment("silent", 1, "sleep", "1000", readinessProbe={"tcpSocket": {"port": 8080}, "periodSeconds": 1})
+    up.apply(silent)
+    up.kubectl("wait", "--for=jsonpath={.status.unavailableReplicas}=1", PATIENCE, "deployment/silent")
+    ((name, address),) = wait_for_addresses(up, "silent").items()
+    reason = f"--field-selector=reason=Unhealthy,involvedObject.name={name}"
+    with up.kubectl.start("get", "events", "--watch", reason, "-o", "jsonpath={.message}{'\\n'}") as watch:
+        assert watch.stdout is not None
+        said = watch.stdout.readline()
+        watch.kill()
+    assert f"dial tcp {address}:8080: connect: connection refused" in said
+
+
+def wait_for_addresses(up: OrdinaryUp, app: str) -> dict[str, str]:
+    up.kubectl("wait", "--for=jsonpath={.status.podIP}", PATIENCE, "pod", "-l", f"app={app}")
+    return up.addresses(app)
+
+
+def test_datagrams_reach_a_node_port(up: OrdinaryUp) -> None:
+    ports = [{"port": 53, "targetPort": 5353, "protocol": "UDP", "nodePort": 30053}]
+    up.apply(deployment("echo", 1, "python3", "-c", _ECHO_UDP), service("echo", type="NodePort", ports=ports))
+    up.kubectl("rollout", "status", "deployment/echo", PATIENCE)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(1)
+        client.connect(("127.0.0.1", 30053))
+        for _ in range(20):
+            client.send(b"hello")
+            with suppress(TimeoutError, ConnectionRefusedError):
+                assert client.recv(100) == b"HELLO"
+                return
+    raise AssertionError("no answer")
+
+
+def test_taken_node_port_is_an_event_on_the_service(up: OrdinaryUp) -> None:
+    with socket.create_server(("127.0.0.1", 30080)):
+        start_web(up, type="NodePort", ports=[{"port": 80, "targetPort": 8080, "nodePort": 30080}])
+        reason = "--field-selector=reason=NodePortNotAvailable,involvedObject.kind=Service"
+        with up.kubectl.start("get", "events", "--watch", reason, "-o", "jsonpath={.message}{'\\n'}") as watch:
+            assert watch.stdout is not None
+            said = watch.stdout.readline()
+            watch.kill()
+    assert said == "node port 30080 (TCP) is not available: address already in use\n"
+
+
+def test_host_network_stays_on_the_machine(up: OrdinaryUp) -> None:
+    up.apply(pod("on-host", "sh", "-c", "cut -d: -f1 /proc/net/dev | tail -n +3; echo done", hostNetwork=True))
+    assert up.until_log("on-host", "done").split() == ["lo", "done"]
+
+
+def test_networks_survive_kill_9_and_end_with_their_pods(up: OrdinaryUp) -> None:
+    names = start_web(up, type="NodePort", ports=[{"port": 80, "targetPort": 8080, "nodePort": 30080}])
+    before, holders = up.addresses("web"), up.holders
+    assert len(holders) == 1
+    up.kill()
+    up.start()
+    up.kubectl("rollout", "status", "deployment/web", PATIENCE)
+    assert (up.addresses("web"), up.holders) == (before, holders)
+    restarts = up.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={..restartCount}")
+    assert restarts == "0 0"
+    assert get("http://127.0.0.1:30080") in names
+    up.kubectl("delete", "deployment", "web")
+    up.kubectl("wait", "--for=delete", PATIENCE, "pod", "-l", "app=web")
+    assert up.stop() == 0
+    until(lambda: not up.holders)
+    assert not any((up.state / "networks").iterdir())
+    assert not (up.state / "holder" / "socket").exists()
+
+
+def test_killed_holder_is_replaced_and_pods_get_new_networks(up: OrdinaryUp) -> None:
+    start_web(up, type="NodePort", ports=[{"port": 80, "targetPort": 8080, "nodePort": 30080}])
+    before, (holder,) = up.addresses("web"), up.holders
+    os.kill(holder, signal.SIGKILL)
+    until(lambda: up.holders not in ([], [holder]))
+    until(lambda: not set(up.addresses("web").values()) & set(before.values()), 60)
+    up.kubectl("rollout", "status", "deployment/web", PATIENCE)
+    assert get("http://127.0.0.1:30080") in up.addresses("web")
+
+
+def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+    pause = threading.Event()
+    for _ in range(int(seconds / 0.1)):
+        if is_so():
+            return
+        pause.wait(0.1)
+    raise AssertionError("it did not happen")
