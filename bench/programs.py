@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -68,8 +69,9 @@ class Program:
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+    """The exact CPU time of a process: /proc counts clock ticks of 10 ms, too coarse for a burst of pods."""
+    # What clock_getcpuclockid(3) returns for a process, counting what the scheduler has run.
+    return time.clock_gettime((~process.pid << 3) | 2)
 
 
 def megabytes(count: float) -> float:

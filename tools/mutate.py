@@ -338,7 +338,8 @@ class CallMap:
 
     def tests(self, mutation: Mutation) -> tuple[list[str], float]:
         """The tests that call the function, the narrowest first, then others of its module; and their seconds."""
-        of_function = self._callers.get(f"{mutation.path}::{mutation.function}", []) if mutation.function else []
+        # Code outside functions mostly declares something, with lambdas that are called where it is used.
+        of_function = self._callers.get(f"{mutation.path}::{mutation.function or '<lambda>'}", [])
         of_module = {
             test for name, tests in self._callers.items() if name.startswith(f"{mutation.path}::") for test in tests
         }

@@ -1,6 +1,6 @@
 """Switches to an unprivileged user that can read the interpreter and this tree.
 
-`python ordinary_user.py UID COMMAND...` becomes a command of that user.
+As a program, it becomes another one as that user: `ordinary_user.py UID PROGRAM ARGUMENT...`.
 """
 
 import os
@@ -32,4 +32,5 @@ def become_ordinary(uid: int) -> None:
 
 if __name__ == "__main__":
     become_ordinary(int(sys.argv[1]))
+    os.environ["HOME"] = "/"
     os.execvp(sys.argv[2], sys.argv[2:])

@@ -176,13 +176,20 @@ class NodeProcess(PykubeletProcess):
 class UpProcess(PykubeletProcess):
     """One cluster on one data folder; after a restart it has the same port."""
 
-    def __init__(self, folder: Path, *options: str, runtime: str = "process", name: str = "node-1") -> None:
+    def __init__(
+        self, folder: Path, *options: str, runtime: str = "process", name: str = "node-1", uid: int = 0
+    ) -> None:
         super().__init__()
-        self.data, self._runtime, self.options = folder / "data", runtime, options
+        self.data, self._runtime, self.options, self._uid = folder / "data", runtime, options, uid
         self.name = name
         """The name of its node; empty for the default."""
         self.port = 0
         self.url = ""
+
+    def wrapper(self) -> list[str]:
+        """Switches to the ordinary user `uid`, if one is given."""
+        program = Path(__file__).with_name("ordinary_user.py")
+        return [sys.executable, str(program), str(self._uid)] if self._uid else []
 
     @property
     def kubeconfig(self) -> Path:

@@ -17,6 +17,7 @@ from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.kubelet.logs.log_directory import LogDirectory
 from pykubelet.kubelet.objectcache.pod_objects import RuntimeClasses
+from pykubelet.runtimes.limits import ALL_ENFORCED, UnenforcedLimits
 from pykubelet.runtimes.protocol import (
     CommandResult,
     ContainerRequest,
@@ -91,7 +92,14 @@ class PlainSettings:
 class Rig:
     """kuberuntime and its collaborators, connected."""
 
-    def __init__(self, logs: Path, *, sim: SimRuntime | None = None, images: SimImages | None = None) -> None:
+    def __init__(
+        self,
+        logs: Path,
+        *,
+        sim: SimRuntime | None = None,
+        images: SimImages | None = None,
+        unenforced: UnenforcedLimits = ALL_ENFORCED,
+    ) -> None:
         self.clock, self.events = VirtualClock(), SeenEvents()
         self.sim = sim or SimRuntime(clock=self.clock)
         self.commands, self.settings, self.backoff = SeenCommands(), PlainSettings(), CrashBackoff()
@@ -119,6 +127,7 @@ class Rig:
                 runtime_classes=RuntimeClasses(client=None),
                 logs=self.logs,
                 events=self.events,
+                unenforced=unenforced,
             ),
             starter=starter,
             killer=self.killer,

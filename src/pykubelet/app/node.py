@@ -287,6 +287,7 @@ class Node:
             trail=self.dependencies.trail,
             problems=self.sources.problems,
             clock=self.dependencies.clock,
+            unenforced=self.dependencies.runtime.unenforced_limits,
         )
 
     def serving(self, listener: NodeListener) -> AbstractAsyncContextManager[None]:

@@ -48,7 +48,14 @@ def node_containers(
     remover = ContainerRemover(runtime=runtime, logs=logs, killer=killer)
     images, runners = _images(deps, pods.startup_latency)
     executor = PodActionsExecutor(
-        sandboxes=SandboxCreator(runtime=runtime, helper=helper, runtime_classes=classes, logs=logs, events=events),
+        sandboxes=SandboxCreator(
+            runtime=runtime,
+            helper=helper,
+            runtime_classes=classes,
+            logs=logs,
+            events=events,
+            unenforced=parts.unenforced_limits,
+        ),
         starter=ContainerStarter(
             runtime=runtime, images=images, helper=helper, logs=logs, hooks=hooks, killer=killer, events=events
         ),

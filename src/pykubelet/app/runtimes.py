@@ -30,7 +30,8 @@ from pykubelet.podnetwork.pod_networks import PodNetworks
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.runtimes.folder_lock import FolderInUse
-from pykubelet.runtimes.process.cgroups import PIDS, find_cgroups
+from pykubelet.runtimes.limits import ALL_ENFORCED, UnenforcedLimits
+from pykubelet.runtimes.process.cgroups import PIDS, find_cgroups, unenforced_limits
 from pykubelet.runtimes.process.runtime import ProcessImages, ProcessRuntime
 from pykubelet.runtimes.protocol import (
     ChangeFeed,
@@ -70,6 +71,7 @@ class RuntimeParts:
     """Removes what pods that are gone have left beside containers, such as cgroups."""
     limits_pids: bool = False
     """Whether the runtime enforces a limit of processes."""
+    unenforced_limits: UnenforcedLimits = ALL_ENFORCED
     operations: RuntimeOperationMetrics | None = None
     """The metrics of runtime operations, if collected."""
     app_armor_error: str = ""
@@ -142,6 +144,7 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
         ) as runtime:
             if network.holder is not None:
                 network.holder.listen_to_restarts(runtime.restore_networks)
+            cgroups = await asyncio.to_thread(find_cgroups)
             yield RuntimeParts(
                 name="process",
                 version="1",
@@ -155,7 +158,8 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
                 hook_http=InsecureHttpClient(dialer),
                 probe_http=AiohttpProbeClient(dialer),
                 probe_sockets=SystemSocketProber(dialer),
-                limits_pids=PIDS in (await asyncio.to_thread(find_cgroups)).folders,
+                limits_pids=PIDS in cgroups.folders,
+                unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
             )
     except FolderInUse as error:
         raise CannotStart(folder_taken(settings.root_dir, error)) from error

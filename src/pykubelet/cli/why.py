@@ -68,6 +68,8 @@ def lines(found: "Explanation") -> Iterator[str]:
     times += [f"until {_time(blocked.until)}"] if blocked.until else []
     if times:
         yield f"  time       {', '.join(times)}"
+    if found.note:
+        yield f"  note       {click.style(_plain(found.note), fg='yellow')}"
     if not found.told_by:
         yield "  (its node was not asked or did not answer: this is what the API server shows)"
     if found.trail:

@@ -1,4 +1,4 @@
-"""Where the networks of pods are: in the network namespace of this process, for root, or in one that a holder keeps.
+"""Runs operations on pod networks where these are: in our network namespace, or in one of a holder.
 
 An ordinary user may change only network namespaces of its own: see `holder_client.py`.
 """

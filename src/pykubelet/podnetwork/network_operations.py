@@ -1,4 +1,4 @@
-"""Creates, removes and enters networks of pods, blocking, in the network namespace of the thread that calls.
+"""Creates, removes and enters networks of pods in the network namespace of the calling thread; blocks.
 
 A pod's `eth0` and its peer on the node are a veth pair. Both ends have addresses without a subnet (/32), and everything is
 routed: there is no bridge, so replies to a Service pass the node's connection tracking without br_netfilter. The node has

@@ -104,7 +104,7 @@ def test_signer_adds_a_certificate_and_no_decision() -> None:
     """A certificate can be set once, and decisions stay as they were made."""
     patch = {"status": {"certificate": CERTIFICATE, "conditions": [APPROVED | {"reason": "Other"}]}}
     changed, errors = update_status(CERTIFICATE_REQUESTS, stored(APPROVED), patch)
-    assert (changed["status"]["conditions"], errors) == ([APPROVED], [])
+    assert (changed["status"], errors) == ({"conditions": [APPROVED], "certificate": CERTIFICATE}, [])
     _, errors = update_status(CERTIFICATE_REQUESTS, stored(), patch)
     assert errors == [f'{UPDATES} add a condition of type "Approved"']
     held = stored(APPROVED, certificate=CERTIFICATE)

@@ -80,6 +80,14 @@ _CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"addressType": "IPv4", "ports": [{}] * 20_001},
         ["ports: Too many: 20001: must have at most 20000 items"],
     ),
+    "as many as may be": (
+        {
+            "addressType": "IPv4",
+            "ports": [{"name": f"p{number}"} for number in range(20_000)],
+            "endpoints": [{"addresses": ["10.0.0.1"] * 100}, *[{"addresses": ["10.0.0.1"]}] * 999],
+        },
+        [],
+    ),
     "hints": (
         _slice(hints={"forZones": [{"name": "a"}, {"name": "a"}], "forNodes": [{"name": "n"}] * 9}),
         [

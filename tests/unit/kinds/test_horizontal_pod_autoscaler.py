@@ -58,6 +58,27 @@ _CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas",
         ],
     ),
+    "at the limits": (
+        _autoscaler(
+            minReplicas=1,
+            maxReplicas=1,
+            behavior={
+                "scaleUp": {"stabilizationWindowSeconds": 3600},
+                "scaleDown": {
+                    "stabilizationWindowSeconds": 0,
+                    "policies": [
+                        {"type": "Pods", "value": 1, "periodSeconds": 1800},
+                        {"type": "Percent", "value": 1, "periodSeconds": 1},
+                    ],
+                },
+            },
+        ),
+        [],
+    ),
+    "fewer at most than at least": (
+        _autoscaler(minReplicas=4, maxReplicas=3),
+        ["spec.maxReplicas: Invalid value: 3: must be greater than or equal to `minReplicas`"],
+    ),
     "target": (
         _autoscaler(scaleTargetRef={"kind": "a/b"}),
         [

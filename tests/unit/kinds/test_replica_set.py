@@ -122,6 +122,14 @@ def test_status_keeps_terminating_replicas_that_were_counted_before() -> None:
             ["spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"],
             id="no room",
         ),
+        pytest.param({"strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}}, [], id="surge only"),
+        pytest.param({"strategy": {"rollingUpdate": {"maxUnavailable": "1%", "maxSurge": 0}}}, [], id="no surge"),
+        pytest.param({"strategy": {"rollingUpdate": {"maxUnavailable": "100%"}}}, [], id="all at once"),
+        pytest.param(
+            {"minReadySeconds": 5, "progressDeadlineSeconds": 6, "revisionHistoryLimit": 0, "replicas": 0},
+            [],
+            id="at the limits",
+        ),
         pytest.param(
             {"strategy": {"rollingUpdate": {"maxUnavailable": "101%", "maxSurge": "x"}}},
             [
@@ -163,6 +171,8 @@ def test_deployment_keeps_its_labels_and_collisions_when_the_status_is_written()
         DEPLOYMENTS, stored, {"metadata": {"labels": {"c": "d"}}, "status": {"collisionCount": 2}}
     )
     assert (new["metadata"]["labels"], messages) == ({"a": "b"}, [])
+    assert update_status(DEPLOYMENTS, new, {"status": {"collisionCount": 2}})[1] == []
+    assert update_status(DEPLOYMENTS, new, {"status": {"collisionCount": 3}})[1] == []
     _, messages = update_status(DEPLOYMENTS, new, {"status": {"collisionCount": None}})
     assert messages == ["status.collisionCount: Invalid value: 0: cannot be decremented"]
 

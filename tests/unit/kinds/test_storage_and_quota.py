@@ -218,6 +218,22 @@ def test_limits_of_containers_are_completed_from_each_other() -> None:
             id="ratio",
         ),
         pytest.param(
+            {"type": "Pod", "min": {"cpu": "1"}, "max": {"cpu": "2"}, "maxLimitRequestRatio": {"cpu": "2"}},
+            [],
+            id="largest ratio",
+        ),
+        pytest.param(
+            {"type": "Pod", "min": {"cpu": "0"}, "max": {"cpu": "2"}, "maxLimitRequestRatio": {"cpu": "9"}},
+            [],
+            id="any ratio to nothing",
+        ),
+        pytest.param({"type": "Pod", "maxLimitRequestRatio": {"cpu": "1"}}, [], id="ratio of one"),
+        pytest.param(
+            {"type": "Pod", "maxLimitRequestRatio": {"cpu": "999m"}},
+            ['spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "999m": ratio 999m is less than 1'],
+            id="ratio below one",
+        ),
+        pytest.param(
             {"type": "Box"},
             ['spec.limits[0].type: Invalid value: "Box": must be a standard limit type or fully qualified'],
             id="type",

@@ -23,6 +23,7 @@ from pykubelet.kubelet.explain.waiting import waiting_for
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import PodWorkerState
+from pykubelet.runtimes.limits import ALL_ENFORCED, UnenforcedLimits
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -110,7 +111,9 @@ class PodExplainer:
         trail: PodTrails,
         problems: SourceProblemReporter,
         clock: Clock,
+        unenforced: UnenforcedLimits = ALL_ENFORCED,
     ) -> None:
+        self._unenforced = unenforced
         self._node_name, self._pods, self._records, self._statuses = node_name, pods, records, statuses
         self._trail, self._problems, self._clock = trail, problems, clock
 
@@ -143,6 +146,7 @@ class PodExplainer:
             told_by=self._node_name,
             trail=seen.entries,
             left_out=self._trail.left_out(uid),
+            note=self._unenforced.message(pod),
         )
 
     def _situation(self, pod: Pod, holder: PodSituation | None = None) -> PodSituation:

@@ -97,3 +97,5 @@ class Explanation(Struct, frozen=True, rename="camel", omit_defaults=True):
     trail: tuple[TrailEntry, ...] = ()
     left_out: int = 0
     """How many trail entries are missing after the first few."""
+    note: str = ""
+    """What does not block the pod, but is not as its author specified."""

@@ -36,6 +36,7 @@ from pykubelet.kubelet.kuberuntime.pod_actions import (
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
 from pykubelet.kubelet.objectcache.pod_objects import RuntimeClasses
+from pykubelet.runtimes.limits import ALL_ENFORCED, UnenforcedLimits
 from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeFailure, RuntimePod, Sandbox, SandboxRequest
 
 if TYPE_CHECKING:
@@ -222,9 +223,10 @@ class SandboxCreator:
         runtime_classes: RuntimeClasses,
         logs: LogDirectory,
         events: EventRecorder,
+        unenforced: UnenforcedLimits = ALL_ENFORCED,
     ) -> None:
         self._runtime, self._helper, self._runtime_classes = runtime, helper, runtime_classes
-        self._logs, self._events = logs, events
+        self._logs, self._events, self._unenforced = logs, events, unenforced
 
     async def create(self, pod: Pod, attempt: int) -> Sandbox:
         """A new sandbox; RuntimeFailure, also reported as an event, if there is none."""
@@ -243,6 +245,8 @@ class SandboxCreator:
         except RuntimeFailure as failure:
             self._fail(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {failure.message}", failure)
         log.debug("sandbox created", pod=pod_label(pod), sandbox_id=sandbox_id)
+        if message := self._unenforced.message(pod):
+            self._events.event(reference_to(pod), WARNING, "ResourceLimitsNotEnforced", message)
         try:
             return await self._sandbox(pod, sandbox_id)
         except RuntimeFailure as failure:

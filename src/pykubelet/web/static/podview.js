@@ -118,6 +118,7 @@ export class PodView {
       h("p", { class: "what" }, waits.what),
       ...(waits.unblock ? [h("p", { class: "unblock" }, h("b", {}, "To unblock it: "), waits.unblock)] : []),
       ...(times ? [h("p", { class: "dim small" }, times)] : []),
+      ...(why.note ? [h("p", { class: "unblock" }, h("b", {}, "Note: "), why.note)] : []),
       ...(node ? [node] : []),
     );
   }

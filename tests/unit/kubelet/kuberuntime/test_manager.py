@@ -16,11 +16,13 @@ from pykubelet.api.generated.core import (
     LifecycleHandler,
     Pod,
     PodSecurityContext,
+    ResourceRequirements,
     SecurityContext,
 )
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.kuberuntime.manager import KubeRuntimeManager
 from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults, SyncAction, SyncResult, error_text, retry_at
+from pykubelet.runtimes.limits import UnenforcedLimits
 from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure
 from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, ImageBehaviour, SimImages, SimRuntime
 from pykubelet.testing.build import container, pod, secret
@@ -62,6 +64,17 @@ async def test_dns_settings_beyond_the_limits_are_an_event(tmp_path: Path) -> No
         await rig.sync(pod())
         await rig.sync(pod())
         assert rig.events.seen.count(("Warning", "DNSConfigForming", "Nameserver limits were exceeded")) == 1
+
+
+async def test_limits_without_effect_are_an_event(tmp_path: Path) -> None:
+    """Once for each sandbox, about the pod."""
+    unenforced = UnenforcedLimits(resources=frozenset({"memory"}), advice="run the node as root")
+    one = replace(container("main"), resources=ResourceRequirements(limits={"memory": "100Mi"}))
+    async with Rig(tmp_path, unenforced=unenforced).running() as rig:
+        await rig.sync(pod(containers=(one,)))
+        await rig.sync(pod(containers=(one,)))
+        told = [one for one in rig.events.seen if one[1] == "ResourceLimitsNotEnforced"]
+        assert told == [("Warning", "ResourceLimitsNotEnforced", unenforced.message(pod(containers=(one,))))]
 
 
 async def test_container_is_made_with_everything_resolved(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import pykubelet.runtimes.process.shim as package
 from pykubelet.aio import packets
 from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
-from pykubelet.runtimes.process.cgroups import CPU, MEMORY, NO_CGROUPS, find_cgroups
 from pykubelet.runtimes.process.shim import wire as files
 from pykubelet.runtimes.process.shim.processes import identify, open_process
 from pykubelet.runtimes.process.shim.stdio import ContainerLogFile
@@ -101,32 +100,3 @@ def test_open_files_travel_with_a_message_and_are_not_inherited() -> None:
             packets.send(ours, {"text": "x" * packets.MAX_BYTES})
         ours.close()
         assert packets.receive(theirs) == (None, [])
-
-
-def test_cgroups_of_version_2_are_used_as_far_as_they_are_delegated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """There is one folder for all containers, with its available controllers."""
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
-    own = tmp_path / "own"
-    own.write_text("0::/system.slice/x.service\n")
-    folder = tmp_path / "pykubelet"
-    folder.mkdir()
-    (folder / "cgroup.subtree_control").write_text("")
-    found = find_cgroups(tmp_path, own)
-    # A plain file keeps only the last write; the kernel would keep all.
-    assert (found.version, dict(found.folders)) == (2, {})
-    assert (folder / "cgroup.subtree_control").read_text() == "+pids"
-
-
-def test_cgroups_of_version_1_are_below_our_own(tmp_path: Path) -> None:
-    """They stay within our own limits; without any hierarchy there are none."""
-    own = tmp_path / "own"
-    own.write_text("3:memory:/ours\n2:cpu,cpuacct:/\n0::/\n")
-    assert find_cgroups(tmp_path / "nothing", own) == NO_CGROUPS
-    (tmp_path / "memory/ours").mkdir(parents=True)
-    (tmp_path / "cpu").mkdir()
-    found = find_cgroups(tmp_path, own)
-    assert dict(found.folders) == {MEMORY: f"{tmp_path}/memory/ours/pykubelet", CPU: f"{tmp_path}/cpu/pykubelet"}
-    assert find_cgroups(tmp_path, tmp_path / "missing") == NO_CGROUPS
