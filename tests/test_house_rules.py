@@ -88,7 +88,7 @@ def test_subprocess_is_confined() -> None:
         for one in SOURCES
         if re.search(r"\bos\.(fork|exec|posix_spawn|system|popen)", one.text)
     }
-    assert forks == {"runtimes/process/shim"}
+    assert forks == {"podnetwork", "runtimes/process/shim"}
 
 
 def test_every_runtime_is_protected() -> None:

@@ -2,15 +2,18 @@
 
 import ctypes
 import fcntl
+import json
 import os
 import shutil
 import socket
 import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from pykubelet.podnetwork.namespaces import NetworkNamespaces
+from pykubelet.podnetwork.netlink import Netlink
 from requirements import missing
 
 _NEW_NETWORK = 0x40000000
@@ -38,6 +41,50 @@ def own_network() -> Iterator[None]:
             assert _libc.setns(own.fileno(), _NEW_NETWORK) == 0
 
 
+class AnotherMachine:
+    """192.0.2.2, which knows a route to this one, 192.0.2.1, and none to its pods."""
+
+    address, own_address = "192.0.2.2", "192.0.2.1"
+
+    def __init__(self, namespaces: NetworkNamespaces) -> None:
+        self._namespaces = namespaces
+
+    def listener(self, port: int) -> socket.socket:
+        """A TCP socket there that listens."""
+        with self._namespaces.entered("other"):
+            made = socket.create_server(("", port))
+        made.settimeout(10)
+        return made
+
+    def socket(self, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
+        """A socket there, wherever it is used."""
+        with self._namespaces.entered("other"):
+            made = socket.socket(socket.AF_INET, kind)
+        made.settimeout(10)
+        return made
+
+
+@contextmanager
+def another_machine(folder: Path) -> Iterator[AnotherMachine]:
+    """Another machine on a link of this thread's network namespace."""
+    namespaces, here = NetworkNamespaces(folder), Netlink()
+    with namespaces.created("other"):
+        there = Netlink()
+    with namespaces.path("other").open("rb") as other:
+        here.create_veth("uplink", peer="eth0", peer_index=2, namespace=other.fileno())
+    index = socket.if_nametoindex("uplink")
+    # It is no pod.
+    here.join_group(index, 0)
+    here.add_address(AnotherMachine.own_address, index)
+    here.add_route(AnotherMachine.address, index, source=AnotherMachine.own_address)
+    there.set_up(2)
+    there.add_address(AnotherMachine.address, 2)
+    there.add_route(AnotherMachine.own_address, 2, source=AnotherMachine.address)
+    with closing(here), closing(there):
+        yield AnotherMachine(namespaces)
+    namespaces.remove("other")
+
+
 def links() -> list[str]:
     """The names of the links in this thread's namespace, without loopback."""
     return [name for _, name in socket.if_nameindex() if name != "lo"]
@@ -55,3 +102,13 @@ def nft_tables() -> list[str]:
     require(program is not None, "nft is not installed")
     listed = subprocess.run([str(program), "list", "tables"], capture_output=True, text=True, check=True).stdout
     return [line.split()[-1] for line in listed.splitlines()]
+
+
+def nft_elements(*, flush: bool = False) -> list[str]:
+    """The elements of all sets and maps of this thread's namespace, as text; `flush` deletes all rules instead."""
+    program = shutil.which("nft", path="/usr/sbin:/usr/bin:/sbin:/bin")
+    require(program is not None, "nft is not installed")
+    command = [str(program), *(("flush",) if flush else ("--json", "list")), "ruleset"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = json.loads(listed)["nftables"] if listed else []
+    return [str(part) for one in found for kind in ("set", "map") for part in one.get(kind, {}).get("elem", ())]

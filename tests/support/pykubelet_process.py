@@ -165,7 +165,8 @@ class NodeProcess(PykubeletProcess):
         # The machine that runs the tests may have a full disk, which must not evict pods.
         options = ["--root-dir", str(self.folder / "node"), "--port", "0", "--eviction-hard", "memory.available<1Mi"]
         name = ["--node-name", self.name] if self.name else []
-        return ["node", *name, *options, *self._options]
+        # The machine's own network is changed by nothing but a test that has one of its own, which says so after this.
+        return ["node", *name, *options, "--pod-network", "host", *self._options]
 
     def start(self) -> "NodeProcess":
         """Start it and wait until it is ready."""
@@ -198,8 +199,9 @@ class UpProcess(PykubeletProcess):
     def command(self) -> list[str]:
         data = ["--data-dir", str(self.data), "--port", str(self.port), "--page-port", "0"]
         name = ["--node-name", self.name] if self.name else []
-        # Rules of the machine itself are changed by nothing but a test that has a network of its own.
-        return ["up", *data, "--no-service-proxy", "--runtime", self._runtime, *name, *self.options]
+        # The machine's own network is changed by nothing but a test that has one of its own, which says so after this.
+        shared = ["--no-service-proxy", "--pod-network", "host"]
+        return ["up", *data, *shared, "--runtime", self._runtime, *name, *self.options]
 
     def start(self) -> "UpProcess":
         """Start it and wait until it is ready."""

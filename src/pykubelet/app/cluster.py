@@ -4,10 +4,11 @@ They communicate only through the Kubernetes API.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from pykubelet.aio.clock import Clock
@@ -21,9 +22,10 @@ from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
-from pykubelet.app.node_network import NodeNetwork, open_node_network
+from pykubelet.app.node_network import NodeNetwork, open_node_network, runs_processes
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
+from pykubelet.app.pod_network import expects_own_networks
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
 from pykubelet.client.interface import Client
@@ -36,6 +38,8 @@ from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolume
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
+from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
+from pykubelet.podnetwork.node_address import node_address
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
 """Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
@@ -58,6 +62,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             record, node_settings = _earlier_node(settings), _node_settings(settings)
+            stack.enter_context(_early_gateway(node_settings))
             queues = WorkQueueCollector()
             network = await stack.enter_async_context(open_node_network(node_settings))
             serves = serving(
@@ -73,13 +78,12 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock, network=network)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
-            names = [name for name in CONTROLLERS if name != NAMESPACE]
             at_work = controllers(
                 client=served.client,
                 clock=clock,
                 root_ca=served.client_authority.decode(),
                 authority=authority,
-                names=names,
+                names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
                 listeners=dns.listeners,
                 local_volumes=_local_volumes(settings, node),
@@ -111,6 +115,23 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     program.run(main)
 
 
+@contextmanager
+def _early_gateway(settings: NodeSettings) -> Iterator[None]:
+    """On a machine without an address, pods reach the API and DNS at their gateway, which has to be there before them."""
+    if not (runs_processes(settings) and expects_own_networks(settings)) or node_address():
+        yield
+        return
+    gateway = str(IPv4Network(settings.pod_cidr)[1])
+    with suppress(OSError):
+        add_gateway(gateway)
+    try:
+        yield
+    finally:
+        # The node removes it too, unless it never started.
+        with suppress(OSError):
+            remove_gateway(gateway)
+
+
 def _cluster_dns(
     settings: NodeSettings, network: NodeNetwork, client: Client, clock: Clock
 ) -> AbstractAsyncContextManager[RunningDns]:
@@ -119,7 +140,7 @@ def _cluster_dns(
         clock=clock,
         cluster_ip=_DNS_ADDRESS,
         domain=settings.cluster_domain,
-        pod_networks=(settings.pod_cidr,) if settings.pod_network == "own" or network.has_own else (),
+        pod_networks=(settings.pod_cidr,) if network.has_own or expects_own_networks(settings) else (),
         place=network.side,
     )
 

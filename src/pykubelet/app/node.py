@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, replace
 
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.app.node_containers import NodeContainers, NodeStorage, node_containers, node_storage
 from pykubelet.app.node_dependencies import NodeDependencies, locked_root
@@ -32,6 +33,7 @@ from pykubelet.app.node_server import (
     serving_certificate,
     serving_node_api,
 )
+from pykubelet.app.pod_network import COSTS
 from pykubelet.app.runtimes import RuntimeParts, counted, open_runtime
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.interface import Client
@@ -57,6 +59,8 @@ from pykubelet.kubelet.status.container_statuses import ReasonCache
 from pykubelet.kubelet.status.generate import StatusReporter
 from pykubelet.kubelet.volumemanager.filesystem import Mounter
 from pykubelet.runtimes.protocol import read_file_system
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,9 +338,6 @@ async def open_node(
             await stack.enter_async_context(running({"serving certificate": runner}))
         record = node_record(settings, listener=listener, runtime=runtime, has_server=client is not None)
         await asyncio.to_thread(write_record, settings.root_dir, record)
-        deps = made.dependencies
-        for reason, message in network.problems:
-            deps.recorder.event(deps.reference, WARNING, reason, message)
         yield made
 
 
@@ -359,6 +360,7 @@ async def node(
     deps = await NodeDependencies.of(
         settings, client=client, runtime=runtime, clock=clock, machine=machine, mounter=mounter, signals=signals
     )
+    _report_network(deps)
     pleg = PodLifecycleEventGenerator(runtime=runtime.runtime, clock=clock, feed=runtime.feed)
     pleg_ready = asyncio.Event()
     objects = node_objects(deps)
@@ -389,6 +391,16 @@ async def node(
             ready_events=(pleg_ready, work.loop_ready, objects.own_node.is_known),
             collectors=_collectors(runtime, parts, work, eviction),
         )
+
+
+def _report_network(deps: NodeDependencies) -> None:
+    """Say once that pods have no networks of their own, why, and what it costs."""
+    if problem := deps.runtime.network_problem:
+        if deps.client is not None:
+            log.warning("pods share the machine's network", reason=problem, costs=COSTS)
+        # Without an API server events are log lines.
+        message = f"Pods share the machine's network: {problem}. It costs: {COSTS}"
+        deps.recorder.event(deps.reference, WARNING, "PodNetworkNotAvailable", message)
 
 
 def _collectors(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import running, with_ready_event
+from pykubelet.app.pod_network import HOST, OWN
 from pykubelet.app.program import make_private_folder
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.dialer import Dialer
@@ -30,8 +31,10 @@ class NodeNetwork:
     """The process that keeps the networks of pods; None if they are in the machine's network."""
     has_own: bool = False
     """Whether new pods get networks there."""
-    problems: tuple[tuple[str, str], ...] = ()
-    """What does not work here, as reasons and messages of events about the node."""
+    problem: str = ""
+    """Why pods have no networks of their own although they should; empty if they have."""
+    egress_problem: str = ""
+    """Why pods with networks of their own do not reach other machines; empty if they do."""
     dialer: Dialer = field(default_factory=Dialer)
     side: PodSidePlace = field(default_factory=PodSidePlace)
 
@@ -43,13 +46,13 @@ MACHINE_NETWORK = NodeNetwork()
 @asynccontextmanager
 async def open_node_network(settings: NodeSettings) -> AsyncIterator[NodeNetwork]:
     """Open the network of pods while the context lasts; CannotStart if a network that was asked for is impossible."""
-    if os.geteuid() == 0 or not _runs_processes(settings):
+    if os.geteuid() == 0 or not runs_processes(settings):
         yield MACHINE_NETWORK
         return
     root = settings.root_dir.absolute() / STATE
     holder = HolderClient(root, pod_cidr=settings.pod_cidr, service_cidr=SERVICE_RANGE)
     side = HolderSide(holder, (settings.pod_cidr, SERVICE_RANGE))
-    if settings.pod_network == "host":
+    if settings.pod_network == HOST:
         # Pods that have a network of their own keep it.
         if not await holder.connect():
             yield MACHINE_NETWORK
@@ -59,19 +62,16 @@ async def open_node_network(settings: NodeSettings) -> AsyncIterator[NodeNetwork
         try:
             await holder.open()
         except (OSError, TimeoutError) as error:
-            problem = f"this machine does not let an ordinary user create networks: {_reason(error)}"
-            if settings.pod_network == "own":
-                raise CannotStart(f"pods cannot have networks of their own: {problem}") from error
-            log.warning("pods share the machine's network", cause=problem)
-            cost = "two pods cannot listen on one port, and Services have no addresses"
-            message = f"pods share the machine's network, so {cost}: {problem}"
-            yield NodeNetwork(problems=(("PodNetworkNotAvailable", message),))
+            problem = f"this machine does not permit an ordinary user to create networks: {_reason(error)}"
+            if settings.pod_network == OWN:
+                raise CannotStart(f"{problem}: use --pod-network host") from error
+            yield NodeNetwork(problem=problem)
             return
     try:
         async with running({"holder of pod networks": with_ready_event(holder.run)}):
             yield NodeNetwork(
                 holder=holder,
-                has_own=settings.pod_network != "host",
+                has_own=settings.pod_network != HOST,
                 dialer=Dialer(side.open_socket),
                 side=side,
             )
@@ -79,7 +79,7 @@ async def open_node_network(settings: NodeSettings) -> AsyncIterator[NodeNetwork
         holder.close()
 
 
-def _runs_processes(settings: NodeSettings) -> bool:
+def runs_processes(settings: NodeSettings) -> bool:
     """Whether the runtime is that of processes, which alone puts pods into the networks of a holder."""
     if settings.runtime != "auto":
         return settings.runtime == "process"

@@ -5,13 +5,13 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import folder_taken
 from pykubelet.app.node_network import MACHINE_NETWORK, STATE, NodeNetwork
+from pykubelet.app.pod_network import PodNetworkChoice, choose_pod_network
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover
@@ -76,6 +76,10 @@ class RuntimeParts:
     """The metrics of runtime operations, if collected."""
     app_armor_error: str = ""
     """Why AppArmor profiles are not enforced; empty if they are."""
+    network_problem: str = ""
+    """Why pods share the machine's network although the settings prefer others; empty if they do not."""
+    egress_problem: str = ""
+    """Why pods with networks of their own do not reach other machines; empty if they do."""
 
 
 @asynccontextmanager
@@ -130,6 +134,7 @@ async def _sim(_: NodeSettings, clock: Clock, _network: NodeNetwork) -> AsyncIte
 
 @asynccontextmanager
 async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
+    choice = await _choose_pod_network(settings, network)
     ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     root, dialer = settings.root_dir.absolute() / STATE, network.dialer
     try:
@@ -140,7 +145,7 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            networks=_pod_networks(root, settings, network),
+            networks=PodNetworks(root / NETWORKS, choice.pod_cidr, network.holder),
         ) as runtime:
             if network.holder is not None:
                 network.holder.listen_to_restarts(runtime.restore_networks)
@@ -160,6 +165,8 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
                 probe_sockets=SystemSocketProber(dialer),
                 limits_pids=PIDS in cgroups.folders,
                 unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
+                network_problem=choice.problem,
+                egress_problem=network.egress_problem,
             )
     except FolderInUse as error:
         raise CannotStart(folder_taken(settings.root_dir, error)) from error
@@ -167,9 +174,10 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
 
 
-def _pod_networks(root: Path, settings: NodeSettings, network: NodeNetwork) -> PodNetworks:
-    has_own = network.has_own if os.geteuid() != 0 else settings.pod_network == "own"
-    return PodNetworks(root / NETWORKS, settings.pod_cidr if has_own else "", network.holder)
+async def _choose_pod_network(settings: NodeSettings, network: NodeNetwork) -> PodNetworkChoice:
+    if network.holder is None and not network.problem:
+        return await choose_pod_network(settings)
+    return PodNetworkChoice(settings.pod_cidr if network.has_own else "", network.problem)
 
 
 def _cluster_dns(settings: NodeSettings) -> ClusterDns:

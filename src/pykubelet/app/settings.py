@@ -60,7 +60,7 @@ class NodeSettings:
     """The folder of pod volumes, logs and node state."""
     runtime: str = "process"
     pod_network: str = "host"
-    """`own` gives each process pod a network of its own, `host` the machine's."""
+    """`own` gives each process pod a network of its own, `host` the machine's, `auto` the former where it is possible."""
     pod_cidr: str = "10.244.0.0/24"
     """The range of the addresses of such pods."""
     cri_socket: str = ""
@@ -130,7 +130,7 @@ class ClusterSettings:
     cluster_dns: tuple[str, ...] = ()
     """The name servers of pods; if empty, the address of `kube-dns` if the service proxy runs, else those of the machine."""
     pod_network: str = "host"
-    """`own` gives each process pod a network of its own, `host` the machine's."""
+    """`own` gives each process pod a network of its own, `host` the machine's, `auto` the former where it is possible."""
     pod_cidr: str = "10.244.0.0/24"
     """The range of the addresses of such pods."""
     manifests: tuple[Path, ...] = ()

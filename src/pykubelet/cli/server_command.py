@@ -46,10 +46,11 @@ def pod_network_options(command: Command) -> Command:
     """Adds the options of the network of process pods."""
     network = click.option(
         "--pod-network",
-        type=click.Choice(["own", "host"]),
-        default="host",
+        type=click.Choice(["auto", "own", "host"]),
+        default="auto",
         show_default=True,
-        help="Network of pods that are processes: one of its own for each, which needs root, or the machine's.",
+        help="Network of pods that are processes: one of its own for each, which needs root, or the machine's; auto takes "
+        "the first that is possible.",
     )
     pod_cidr = click.option(
         "--pod-cidr",

@@ -218,8 +218,9 @@ def main(folder: str, networks: str, pod_cidr: str, service_cidr: str, nft: str)
             signal.signal(number, signal.SIG_IGN)
         _lock(Path(folder))
         create_namespaces()
-        _connect_node(pod_cidr, service_cidr)
-        holder = Holder(Path(folder), NetworkOperations(Path(networks), pod_cidr), nft)
+        operations = NetworkOperations(Path(networks), pod_cidr)
+        _connect_node(operations, service_cidr)
+        holder = Holder(Path(folder), operations, nft)
     except OSError as error:
         why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         os.write(1, why.encode())
@@ -259,17 +260,15 @@ def create_namespaces() -> None:
     _check(_libc.prctl(_AMBIENT, *raised), "capabilities")
 
 
-def _connect_node(pod_cidr: str, service_cidr: str) -> None:
+def _connect_node(operations: NetworkOperations, service_cidr: str) -> None:
     """Set up what is there for all pods: loopback with the gateway's address, forwarding, a route for Services."""
-    operations, netlink = NetworkOperations(Path(), pod_cidr), Netlink()
-    gateway = operations.gateway
+    netlink = Netlink()
     netlink.set_up(LOOPBACK_INDEX)
-    netlink.add_address(gateway, LOOPBACK_INDEX)
+    operations.prepare()
     # The kernel looks for a route before the rules of Services change the destination of what this node sends.
-    netlink.add_route(service_cidr, LOOPBACK_INDEX, source=gateway)
+    netlink.add_route(service_cidr, LOOPBACK_INDEX, source=operations.gateway)
     netlink.close()
     allow_all_ports()
-    operations.forward()
 
 
 def _listen(folder: Path) -> socket.socket:

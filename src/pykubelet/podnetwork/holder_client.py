@@ -28,6 +28,7 @@ _PROGRAM = "import sys; sys.path.append({!r}); from pykubelet.podnetwork.holder 
 _ROOT = str(Path(pykubelet.__file__).parent.parent)
 _START_SECONDS, _REQUEST_SECONDS = 20.0, 30.0
 _RETRY_SECONDS = 0.01
+_CANCEL_SECONDS = 5.0
 _AGAIN = Backoff(first_seconds=0.1, limit_seconds=30.0)
 
 
@@ -115,10 +116,13 @@ class HolderClient:
     async def take_over(self, known: Mapping[str, str], last: str) -> Collection[str]:
         return list((await self._ask("take_over", known=dict(known), last=last))["lost"])
 
-    async def forward(self) -> None:
-        """Does nothing: the holder forwards from the start."""
+    async def prepare(self) -> None:
+        """Does nothing: the holder does so when it starts."""
 
-    async def attach(self, name: str) -> str:
+    async def retire(self) -> None:
+        """Does nothing: all of it ends with the holder."""
+
+    async def attach(self, name: str, *, is_on_loopback: bool) -> str:  # noqa: ARG002  the machine's loopback is elsewhere
         return str((await self._ask("attach", name=name))["address"])
 
     async def detach(self, name: str) -> None:
@@ -163,11 +167,14 @@ class HolderClient:
         try:
             async with asyncio.timeout(seconds):
                 await self._send({**message, "id": id}, files)
-                reply, handed = await future
+                reply, handed = await asyncio.shield(future)
         except BaseException:
             if message["op"] == "nft" and self._connection is not None:
+                # A transaction must not overlap with the next one.
                 with suppress(OSError):
                     send(self._connection, {"op": "cancel", "cancelled": id, "id": next(self._ids)})
+                await asyncio.wait([future], timeout=_CANCEL_SECONDS)
+            future.cancel()
             raise
         finally:
             self._pending.pop(id, None)

@@ -1,6 +1,11 @@
-"""Gives packets that pods send out of the pod range the node's address, with an nftables table.
+"""The nftables table of a node's pods: their way out, their host ports, what they must not send.
 
-Other machines have no route to pods, so without it pods would not get answers from them.
+* Packets that pods send out of the pod range get the node's address: other machines have no route to pods, so without it pods
+  would not get answers from them.
+* A pod sends from its own address only, and nothing to 127.0.0.0/8: where `route_localnet` lets host ports work at 127.0.0.1,
+  the kernel itself would let a pod on the same link reach servers on the machine's loopback (CVE-2020-8558).
+* Host ports are maps, see `host_ports.py`.
+
 Each node has a table of its own, named after its folder, so that several nodes on one machine do not disturb each other.
 """
 
@@ -8,6 +13,8 @@ import hashlib
 from pathlib import Path
 
 from pykubelet.aio.log import get_logger
+from pykubelet.podnetwork.host_ports import ADDRESS_PORTS, DECLARATIONS, HAIRPINS, PORTS
+from pykubelet.podnetwork.netlink import POD_LINKS
 from pykubelet.podnetwork.nft import RunNft, run_nft
 
 log = get_logger(__name__)
@@ -17,30 +24,27 @@ _MARK_LENGTH = 12
 
 
 class Masquerade:
-    """The table of one node; `folder` only names it."""
+    """The table of one node; `folder` only names it. The methods return why something failed, empty if it did not."""
 
     def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft) -> None:
         self._pod_cidr, self._run_nft = pod_cidr, nft
         self.table = f"pykubelet-{hashlib.sha256(bytes(folder)).hexdigest()[:_MARK_LENGTH]}"
 
-    async def apply(self) -> None:
-        """Create or replace the table. Without nft, or if it fails, pods reach no addresses outside, which is logged."""
-        if error := await self._nft(rules(self.table, self._pod_cidr)):
-            log.warning("pods do not reach addresses outside of the machine", cause=error)
+    async def apply(self, elements: str = "") -> str:
+        """Create or replace the table with elements that commands add, in one transaction: no packet sees less."""
+        return await self.run(rules(self.table, self._pod_cidr) + elements)
 
     async def remove(self) -> None:
         """Remove the table if it exists."""
-        if error := await self._nft(_removal(self.table)):
+        if error := await self.run(_removal(self.table)):
             log.debug("nftables table of pods not removed", cause=error)
 
-    async def _nft(self, commands: str) -> str:
-        """Apply commands in one transaction; why that is not possible."""
+    async def run(self, commands: str) -> str:
+        """Run commands in one transaction; a cancelled caller waits until it is done, so that nothing overlaps with it."""
         try:
             result = await self._run_nft(("-f", "-"), commands)
-        except TimeoutError:
-            return "nft took too long"
         except OSError as error:
-            return str(error)
+            return error.strerror or str(error)
         return result.errors.decode(errors="replace").strip() if result.exit_code else ""
 
 
@@ -51,12 +55,30 @@ def _removal(table: str) -> str:
 
 def rules(table: str, pod_cidr: str) -> str:
     """The commands that replace the table in one transaction."""
-    return (
-        f"{_removal(table)}"
-        f"table ip {table} {{\n"
-        "  chain postrouting {\n"
-        "    type nat hook postrouting priority srcnat;\n"
-        f"    ip saddr {pod_cidr} ip daddr != {pod_cidr} masquerade\n"
-        "  }\n"
-        "}\n"
-    )
+    to_host_ports = "meta l4proto { tcp, udp, sctp } fib daddr type local jump host-ports"
+    chains = {
+        "host-ports": (
+            f"dnat ip to ip daddr . meta l4proto . th dport map @{ADDRESS_PORTS}",
+            f"dnat ip to meta l4proto . th dport map @{PORTS}",
+        ),
+        "pod-packets": (
+            "type filter hook prerouting priority raw;",
+            f"iifgroup {POD_LINKS} ip daddr 127.0.0.0/8 drop",
+            # A source address that no route leads back to this link.
+            f"iifgroup {POD_LINKS} fib saddr . iif oif 0 drop",
+        ),
+        "prerouting": ("type nat hook prerouting priority dstnat;", to_host_ports),
+        # nft knows dstnat by name only in prerouting.
+        "output": ("type nat hook output priority -100;", to_host_ports),
+        "postrouting": (
+            "type nat hook postrouting priority srcnat;",
+            # Otherwise the pod would answer itself, or 127.0.0.1, directly.
+            f"ip saddr . ip daddr @{HAIRPINS} masquerade",
+            f"oifgroup {POD_LINKS} ip saddr 127.0.0.0/8 masquerade",
+            f"ip saddr {pod_cidr} ip daddr != {pod_cidr} masquerade",
+        ),
+    }
+    body = "".join(f"  {each}\n" for each in DECLARATIONS)
+    for name, lines in chains.items():
+        body += "".join((f"  chain {name} {{\n", *(f"    {line}\n" for line in lines), "  }\n"))
+    return f"{_removal(table)}table ip {table} {{\n{body}}}\n"

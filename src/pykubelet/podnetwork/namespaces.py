@@ -34,6 +34,14 @@ class NetworkNamespaces:
             return sorted(entry.name for entry in self._folder.iterdir())
         return []
 
+    def make_folder(self) -> None:
+        """Create the folder, only for its owner."""
+        self._folder.mkdir(0o700, parents=True, exist_ok=True)
+
+    def exist(self) -> bool:
+        """Whether the folder was ever made."""
+        return self._folder.exists()
+
     def is_complete(self, name: str) -> bool:
         """Whether there is a namespace, not only its file."""
         with suppress(FileNotFoundError):
@@ -43,7 +51,7 @@ class NetworkNamespaces:
     @contextmanager
     def created(self, name: str) -> Iterator[None]:
         """Creates a namespace; the thread is in it for the duration of the context."""
-        self._folder.mkdir(0o700, exist_ok=True)
+        self.make_folder()
         self.path(name).touch(0o600, exist_ok=False)
         with _returning():
             _check(_libc.unshare(_NEW_NETWORK), "unshare")

@@ -13,7 +13,10 @@ LOOPBACK_INDEX = 1
 LINK_NAME_BYTES = 15
 """The longest name of a link."""
 
-_NEW_LINK, _NEW_ADDRESS, _NEW_ROUTE = 16, 20, 24
+POD_LINKS = 7079
+"""The group of all links that lead to pods: rules recognise them by it, whatever their number."""
+
+_NEW_LINK, _NEW_ADDRESS, _DELETE_ADDRESS, _NEW_ROUTE = 16, 20, 21, 24
 _ERROR = 2
 """Also the type of an acknowledgement, which is error 0."""
 _REQUEST, _ACKNOWLEDGE, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x200, 0x400
@@ -29,9 +32,9 @@ _ANSWER = struct.Struct("=IHHIIi")  # a header and an error number
 _NUMBER = struct.Struct("=I")
 
 _UP = 0x1
-_LINK_NAME, _LINK_INFO, _LINK_NAMESPACE = 3, 18, 28
+_LINK_NAME, _LINK_INFO, _LINK_GROUP, _LINK_NAMESPACE = 3, 18, 27, 28
 _INFO_KIND, _INFO_DATA, _VETH_PEER = 1, 2, 1
-_ADDRESS_ADDRESS, _ADDRESS_LOCAL = 1, 2
+_ADDRESS_ADDRESS, _ADDRESS_LOCAL, _ADDRESS_LABEL = 1, 2, 3
 _ROUTE_DESTINATION, _ROUTE_DEVICE, _ROUTE_GATEWAY, _ROUTE_SOURCE = 1, 4, 5, 7
 _MAIN_TABLE, _PROTOCOL, _UNICAST = 254, 4, 1  # protocol 4: made by an administrator, as `ip route` does
 _UNIVERSE, _ON_LINK = 0, 253
@@ -55,23 +58,28 @@ class Netlink:
         self._socket.close()
 
     def create_veth(self, name: str, *, peer: str, peer_index: int, namespace: int) -> None:
-        """Create a pair of links: `name` here, which is up, and `peer` in the open namespace, which is not."""
+        """Create a pair of links: `name` here, up and in the group of pods, and `peer` in the open namespace, down."""
         inside = _LINK.pack(socket.AF_UNSPEC, 0, peer_index, 0, 0)
         inside += _text(_LINK_NAME, peer) + _number(_LINK_NAMESPACE, namespace)
         info = _text(_INFO_KIND, "veth") + _attribute(_INFO_DATA, _attribute(_VETH_PEER, inside))
         body = _LINK.pack(socket.AF_UNSPEC, 0, 0, _UP, _UP)
-        body += _text(_LINK_NAME, name) + _attribute(_LINK_INFO, info)
+        body += _text(_LINK_NAME, name) + _number(_LINK_GROUP, POD_LINKS) + _attribute(_LINK_INFO, info)
         self._change(_NEW_LINK, body, _CREATE | _EXCLUSIVE)
 
     def set_up(self, index: int) -> None:
         self._change(_NEW_LINK, _LINK.pack(socket.AF_UNSPEC, 0, index, _UP, _UP))
 
-    def add_address(self, address: str, index: int) -> None:
-        """Give a link an address of its own, without a subnet."""
-        packed = socket.inet_aton(address)
-        body = _ADDRESS.pack(socket.AF_INET, 32, 0, _UNIVERSE, index)
-        body += _attribute(_ADDRESS_LOCAL, packed) + _attribute(_ADDRESS_ADDRESS, packed)
+    def join_group(self, index: int, group: int) -> None:
+        """Put a link into a group of links, by which rules recognise it."""
+        self._change(_NEW_LINK, _LINK.pack(socket.AF_UNSPEC, 0, index, 0, 0) + _number(_LINK_GROUP, group))
+
+    def add_address(self, address: str, index: int, *, label: str = "") -> None:
+        """Give a link an address of its own, without a subnet. A label begins with the name of the link and a colon."""
+        body = _address(address, index) + (_text(_ADDRESS_LABEL, label) if label else b"")
         self._change(_NEW_ADDRESS, body, _CREATE | _EXCLUSIVE)
+
+    def delete_address(self, address: str, index: int) -> None:
+        self._change(_DELETE_ADDRESS, _address(address, index))
 
     def add_route(self, destination: str, index: int, *, source: str) -> None:
         """Route an address or range to a link; FileExistsError if it has a route. `source` is our address for it."""
@@ -108,6 +116,12 @@ def _aligned(length: int) -> int:
 def _attribute(kind: int, value: bytes) -> bytes:
     length = _ATTRIBUTE.size + len(value)
     return _ATTRIBUTE.pack(length, kind) + value + bytes(_aligned(length) - length)
+
+
+def _address(address: str, index: int) -> bytes:
+    packed = socket.inet_aton(address)
+    body = _ADDRESS.pack(socket.AF_INET, 32, 0, _UNIVERSE, index)
+    return body + _attribute(_ADDRESS_LOCAL, packed) + _attribute(_ADDRESS_ADDRESS, packed)
 
 
 def _text(kind: int, text: str) -> bytes:

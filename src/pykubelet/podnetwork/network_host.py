@@ -30,11 +30,14 @@ class NetworkHost(Protocol):
     async def take_over(self, known: Mapping[str, str], last: str) -> Collection[str]:
         """Take over networks of earlier agents, `known` with their addresses, and remove others; returns lost ones."""
 
-    async def forward(self) -> None:
-        """Turn on forwarding of packets between pods, and from pods to elsewhere."""
+    async def prepare(self) -> None:
+        """Make the node a router for pods, with the address of their gateway."""
 
-    async def attach(self, name: str) -> str:
-        """Create a network; returns the pod's address."""
+    async def retire(self) -> None:
+        """Remove what `prepare` has added, but nothing of a pod."""
+
+    async def attach(self, name: str, *, is_on_loopback: bool) -> str:
+        """Create a network; returns the pod's address. With `is_on_loopback` it may get packets from 127.0.0.1."""
 
     async def detach(self, name: str) -> None:
         """Remove a network if it exists."""
@@ -60,11 +63,14 @@ class LocalNetworkHost:
     async def take_over(self, known: Mapping[str, str], last: str) -> Collection[str]:
         return await self._in_thread(self._operations.take_over, known, last)
 
-    async def forward(self) -> None:
-        await self._in_thread(self._operations.forward)
+    async def prepare(self) -> None:
+        await self._in_thread(self._operations.prepare)
 
-    async def attach(self, name: str) -> str:
-        return await self._in_thread(self._operations.attach, name)
+    async def retire(self) -> None:
+        await self._in_thread(self._operations.retire)
+
+    async def attach(self, name: str, *, is_on_loopback: bool) -> str:
+        return await self._in_thread(self._operations.attach, name, is_on_loopback)
 
     async def detach(self, name: str) -> None:
         await self._in_thread(self._operations.detach, name)

@@ -11,13 +11,16 @@ its links, addresses and routes. The holder (`holder.py`) imports this module to
 import ipaddress
 import socket
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
 from pykubelet.podnetwork.namespaces import NetworkNamespaces
-from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, LOOPBACK_INDEX, Netlink
+from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, LOOPBACK_INDEX, POD_LINKS, Netlink
 
 _LINK_PREFIX, _POD_LINK, _POD_LINK_INDEX = "veth", "eth0", 2
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
+_LINKS = Path("/proc/sys/net/ipv4/conf")
 _UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
@@ -54,16 +57,36 @@ class NetworkOperations:
             self.namespaces.remove(name)
         return lost
 
-    def forward(self) -> None:
-        """Turn on forwarding of packets; OSError if this user may not."""
+    def prepare(self) -> None:
+        """Make the node a router with the pods' gateway; the links of pods of earlier versions join the others."""
+        self.namespaces.make_folder()
         _FORWARDING.write_text("1")
+        add_gateway(self.gateway)
+        host = Netlink()
+        try:
+            for name in self.addresses:
+                host.join_group(socket.if_nametoindex(_link_name(name)), POD_LINKS)
+        finally:
+            host.close()
 
-    def attach(self, name: str) -> str:
-        """Create a network; returns the pod's address. OSError leaves nothing behind."""
+    def retire(self) -> None:
+        """Remove what `prepare` has added for pods; their links have the gateway's address too."""
+        with suppress(OSError):
+            remove_gateway(self.gateway)
+
+    def attach(self, name: str, is_on_loopback: bool = False) -> str:
+        """Create a network; returns the pod's address. OSError leaves nothing behind.
+
+        With `is_on_loopback` packets from 127.0.0.1 reach it, if rules send them there.
+        """
         host = Netlink()
         try:
             self.addresses[name] = self._connect(name, host)
+            if is_on_loopback:
+                # The table of masquerade.py drops packets that come to 127.0.0.0/8.
+                (_LINKS / _link_name(name) / "route_localnet").write_text("1")
         except OSError:
+            self.addresses.pop(name, None)
             self.namespaces.remove(name)
             raise
         finally:

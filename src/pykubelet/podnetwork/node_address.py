@@ -9,6 +9,8 @@ import socket
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
+from pykubelet.podnetwork.gateway import gateways
+
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -18,8 +20,14 @@ _OWN_IPV4 = re.compile(r"\|-- (\S+)\s+/32 host LOCAL")
 
 
 def node_address() -> str:
-    """The machine's address that its pods can reach: of its default route, else its first global one; empty if none."""
-    return _address_of_default_route() or next((str(own) for own in own_addresses() if is_usable(str(own))), "")
+    """The machine's address that its pods can reach: of its default route, else its first global one; empty if none.
+
+    The pods' gateway only if there is no other: nothing else reaches the machine by it.
+    """
+    if found := _address_of_default_route():
+        return found
+    usable, last = [str(own) for own in own_addresses() if is_usable(str(own))], gateways()
+    return next((own for own in usable if own not in last), next(iter(usable), ""))
 
 
 def own_addresses(proc_net: Path = Path("/proc/net")) -> tuple[IPAddress, ...]:

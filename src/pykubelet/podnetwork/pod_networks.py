@@ -1,14 +1,20 @@
-"""Gives process pods networks of their own: a namespace, a link to the node, an address.
+"""Gives process pods networks of their own: a namespace, a link to the node, an address, host ports.
 
-`network_operations.py` says how such a network is made.
+`network_operations.py` says how such a network is made. Host ports and the other rules are in one nftables table, see
+`masquerade.py`.
 """
 
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from pykubelet.aio.log import get_logger
+from pykubelet.podnetwork.host_ports import HostPortError, HostPorts, PortMapping
 from pykubelet.podnetwork.masquerade import Masquerade
 from pykubelet.podnetwork.network_host import LocalNetworkHost, NetworkHost
+
+log = get_logger(__name__)
 
 
 class PodNetworkError(Exception):
@@ -26,6 +32,7 @@ class PodNetworks:
         self._folder, self._pod_cidr = folder, pod_cidr
         self._host = host or LocalNetworkHost(folder, pod_cidr)
         self._masquerade = Masquerade(folder, pod_cidr, self._host.run_nft)
+        self._host_ports = HostPorts(self._masquerade.table)
         self._names: set[str] = set()
 
     @property
@@ -42,41 +49,56 @@ class PodNetworks:
         """The file of a pod's namespace."""
         return self._folder / name
 
-    async def open(self, known: Mapping[str, str], last: str = "") -> Collection[str]:
+    async def open(
+        self, known: Mapping[str, str], last: str, mappings: Mapping[str, Sequence[PortMapping]]
+    ) -> Collection[str]:
         """Take over the networks of earlier agents and remove all others; returns those of `known` that are gone.
 
-        `known` has the addresses of networks by name, `last` is the newest one. PodNetworkError if networks are enabled but
-        impossible here.
+        `known` has the addresses of networks by name, `mappings` their host ports, `last` is the newest address.
+        PodNetworkError if networks are enabled but impossible here.
         """
         try:
             lost = await self._host.take_over(known, last)
         except OSError as error:
             raise PodNetworkError(f"the networks of pods cannot be taken over: {_reason(error)}") from error
         self._names = {*known} - {*lost}
+        self._host_ports = HostPorts(self._masquerade.table)
+        for name in self._names:
+            with suppress(HostPortError):
+                self._host_ports.add(name, known[name], mappings.get(name, ()))
         if self.is_enabled:
             try:
-                await self._host.forward()
+                await self._host.prepare()
             except OSError as error:
                 raise PodNetworkError(f"the machine cannot forward packets of pods: {_reason(error)}") from error
-            await self._masquerade.apply()
+            if problem := await self._masquerade.apply(self._host_ports.everything()):
+                log.warning("pods do not reach addresses outside of the machine", cause=problem)
         return lost
 
     async def close(self) -> None:
         """Remove what is there for all pods if there is no pod any more."""
-        if self.is_enabled and not self._names:
+        if self.is_enabled:
+            with suppress(OSError):
+                await self._host.retire()
+        if not self._names and self._folder.exists():
             await self._masquerade.remove()
 
-    async def attach(self, name: str) -> str:
-        """Create a network; returns the pod's address. A cancelled call has created it or not."""
+    async def attach(self, name: str, mappings: Sequence[PortMapping] = ()) -> str:
+        """Create a network with these host ports; returns the pod's address. A cancelled call has created it or not."""
         self._names.add(name)
         try:
-            return await self._host.attach(name)
+            address = await self._host.attach(name, is_on_loopback=any(one.is_on_loopback for one in mappings))
         except OSError as error:
             self._names.discard(name)
             raise PodNetworkError(f"the pod's network cannot be created: {_reason(error)}") from error
+        if mappings:
+            await self._open_host_ports(name, address, mappings)
+        return address
 
     async def detach(self, name: str) -> None:
         """Remove a network if it exists."""
+        # First, so that the ports never lead to the next pod with this address.
+        await self._close_host_ports(name)
         if name not in self._names:
             return
         try:
@@ -88,6 +110,24 @@ class PodNetworks:
     async def open_socket(self, name: str, family: socket.AddressFamily) -> socket.socket:
         """A TCP socket in a pod's network, which stays in it wherever it is used; OSError if that is gone."""
         return await self._host.open_socket(name, family, socket.SOCK_STREAM)
+
+    async def _open_host_ports(self, name: str, address: str, mappings: Sequence[PortMapping]) -> None:
+        try:
+            problem = await self._masquerade.run(self._host_ports.add(name, address, mappings))
+        except HostPortError as error:
+            problem = str(error)
+        if problem:
+            await self.detach(name)
+            raise PodNetworkError(f"the pod's host ports cannot be opened: {problem}")
+
+    async def _close_host_ports(self, name: str) -> None:
+        commands = self._host_ports.remove(name)
+        if not commands or not await self._masquerade.run(commands):
+            return
+        # Somebody else has changed the table, such as an administrator who flushed all rules.
+        problem = await self._masquerade.apply(self._host_ports.everything()) if self.is_enabled else ""
+        if problem:
+            log.warning("host ports of a pod that is gone not closed", cause=problem)
 
 
 def _reason(error: OSError) -> str:

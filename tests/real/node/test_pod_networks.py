@@ -1,4 +1,4 @@
-"""`pykubelet up --pod-network own`, as root: each pod has its own ports, and probes ask the right pod."""
+"""`pykubelet up` as root: each process pod has its own ports and host ports, and probes ask the right pod."""
 
 import json
 import subprocess
@@ -58,7 +58,7 @@ class OwnNetworkUp:
     """A cluster whose pods have networks of their own."""
 
     def __init__(self, folder: Path) -> None:
-        self.process = UpProcess(folder, "--pod-network", "own", "--pod-cidr", "10.99.1.0/24")
+        self.process = UpProcess(folder, "--pod-network", "auto", "--pod-cidr", "10.99.1.0/24")
         self.kubectl = Kubectl(self.process.kubeconfig, "default", folder / "cache")
 
     def apply(self, *documents: dict[str, Any]) -> None:

@@ -1,18 +1,14 @@
 """Process pods with networks of their own: addresses, sockets, routes, and what is left of them."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from own_network import links, nft_tables, own_network, routes
+from own_network import another_machine, links, nft_tables, own_network, routes
 from process_lab import IPS, Lab, Ward, make_runtime, stop_everything, unmount_below, until
-from pykubelet.api.generated.core import ContainerPort, PodSecurityContext
-from pykubelet.podnetwork.namespaces import NetworkNamespaces
-from pykubelet.podnetwork.netlink import Netlink
+from pykubelet.api.generated.core import PodSecurityContext
 from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod, SandboxRequest
 
@@ -221,36 +217,9 @@ async def test_cancelled_creation_leaves_no_ready_sandbox_without_a_network(lab:
     await until(lambda: links() == [])
 
 
-async def test_host_port_is_refused_with_the_reason(lab: Lab, runtime: ProcessRuntime) -> None:
-    ports = (ContainerPort(container_port=80, host_port=8080),)
-    with pytest.raises(RuntimeFailure, match=r"hostPort 8080 is not available .* set hostNetwork: true"):
-        await lab.create("sleep", "1000", ports=ports)
-    assert [*await runtime.pods()] == []
-
-
-@contextmanager
-def another_machine(folder: Path) -> Iterator[socket.socket]:
-    """Another machine, 192.0.2.2, which knows a route to the node, 192.0.2.1, and none to its pods; listens at port 80."""
-    namespaces, here = NetworkNamespaces(folder), Netlink()
-    with namespaces.created("other"):
-        there, listener = Netlink(), socket.create_server(("", 80))
-    with namespaces.path("other").open("rb") as other:
-        here.create_veth("uplink", peer="eth0", peer_index=2, namespace=other.fileno())
-    index = socket.if_nametoindex("uplink")
-    here.add_address("192.0.2.1", index)
-    here.add_route("192.0.2.2", index, source="192.0.2.1")
-    there.set_up(2)
-    there.add_address("192.0.2.2", 2)
-    there.add_route("192.0.2.1", 2, source="192.0.2.2")
-    listener.settimeout(10)
-    with closing(here), closing(there), listener:
-        yield listener
-    namespaces.remove("other")
-
-
 async def test_pods_reach_addresses_outside_of_their_range_as_the_node(lab: Lab, tmp_path: Path) -> None:
     connect = "import socket; print(socket.create_connection(('192.0.2.2', 80), timeout=10).getsockname()[0])"
-    with another_machine(tmp_path / "machines") as listener:
+    with another_machine(tmp_path / "machines") as other, other.listener(80) as listener:
         client = await lab.start("python3", "-c", connect)
         connection, (peer, _) = await asyncio.to_thread(listener.accept)
         connection.close()

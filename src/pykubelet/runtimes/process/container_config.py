@@ -17,6 +17,7 @@ from datetime import datetime
 
 from pykubelet.api.generated.core import Pod, PodSecurityContext, SecurityContext, VolumeMount
 from pykubelet.api.pods import PodUid
+from pykubelet.podnetwork.host_ports import HostPortError, PortMapping, port_mapping
 from pykubelet.runtimes.dns import (
     RESOLV_CONF,
     ClusterDns,
@@ -155,14 +156,18 @@ def sandbox_record(request: SandboxRequest, *, id: str, created_at: datetime, bo
     )
 
 
-def check_host_ports(pod: Pod) -> None:
-    """RuntimeFailure if a pod with a network of its own requests a port of the machine, which nothing forwards."""
-    containers = (*pod.spec.init_containers, *pod.spec.containers)
-    ports = [str(port.host_port) for one in containers for port in one.ports if port.host_port]
-    if ports:
-        raise RuntimeFailure(
-            f"hostPort {', '.join(ports)} is not available to pods with a network of their own: set hostNetwork: true"
+def port_mappings(pod: Pod) -> tuple[PortMapping, ...]:
+    """The host ports of regular containers and sidecars; RuntimeFailure if pods cannot have one of them."""
+    sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
+    try:
+        return tuple(
+            port_mapping(port.protocol or "TCP", port.host_ip, port.host_port, port.container_port)
+            for container in (*sidecars, *pod.spec.containers)
+            for port in container.ports
+            if port.host_port
         )
+    except HostPortError as error:
+        raise RuntimeFailure(str(error)) from error
 
 
 def _pod_record(pod: Pod) -> ProcessPodRecord:

@@ -31,9 +31,9 @@ from pykubelet.runtimes.process.cgroups import find_cgroups
 from pykubelet.runtimes.process.container_config import (
     Account,
     ProcessHost,
-    check_host_ports,
     container_config,
     pod_resolv_conf,
+    port_mappings,
     sandbox_record,
 )
 from pykubelet.runtimes.process.pods import NO_HANDLE, ContainerEntry, ProcessPods
@@ -120,7 +120,7 @@ class ProcessRuntime:
         known = {one.id: one.address for one in records if one.address and one.value(self._boot_id, ()).is_ready}
         _, last = max(((one.created_at, one.address) for one in records if one.address), default=(None, ""))
         with _failures():
-            lost = await self._networks.open(known, last=last)
+            lost = await self._networks.open(known, last, {one.id: one.mappings for one in records})
         for record in records:
             # A sandbox without its network cannot get containers; the kubelet replaces it.
             self._pods.put_sandbox(msgspec.structs.replace(record, is_stopped=True) if record.id in lost else record)
@@ -131,7 +131,7 @@ class ProcessRuntime:
         known = {one.id: one.address for one in records if not one.is_stopped}
         _, last = max(((one.created_at, one.address) for one in records), default=(None, ""))
         with _failures():
-            lost = await self._networks.open(known, last=last)
+            lost = await self._networks.open(known, last, {one.id: one.mappings for one in records})
         for record in records:
             if record.id in lost:
                 await self._record_stop(msgspec.structs.replace(record, is_stopped=True))
@@ -161,9 +161,10 @@ class ProcessRuntime:
         self._pods.put_sandbox(msgspec.structs.replace(record, is_stopped=has_network))
         try:
             if has_network:
-                check_host_ports(request.pod)
+                ports = port_mappings(request.pod)
                 with _failures():
-                    record = msgspec.structs.replace(record, address=await self._networks.attach(record.id))
+                    address = await self._networks.attach(record.id, ports)
+                record = msgspec.structs.replace(record, address=address, mappings=ports)
                 self._pods.put_sandbox(record)
             await self._write_sandbox(record)
         except RuntimeFailure:
@@ -258,8 +259,7 @@ class ProcessRuntime:
         pod, container = self._pods.owner(id)
         if pod is None:
             return
-        stopping = [container] if container is not None else pod.in_sandbox(id)
-        stopping = [one for one in stopping if one.is_alive]
+        stopping = [one for one in ([container] if container is not None else pod.in_sandbox(id)) if one.is_alive]
         if grace_seconds > 0:
             for one in stopping:
                 await self._signal_stop(one)

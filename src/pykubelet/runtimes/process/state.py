@@ -19,6 +19,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.pods import PodUid
 from pykubelet.api.times import from_nanoseconds
+from pykubelet.podnetwork.host_ports import PortMapping
 from pykubelet.runtimes.cgroup_removal import destroy_cgroups
 from pykubelet.runtimes.folder_lock import FolderLock
 from pykubelet.runtimes.process.shim.processes import ProcessIdentity
@@ -53,6 +54,8 @@ class SandboxRecord(Struct, frozen=True, gc=False, kw_only=True):
     host_network: bool
     address: str = ""
     """The address of the pod's own network; empty if the pod uses the machine's."""
+    mappings: tuple[PortMapping, ...] = ()
+    """The host ports that lead to that address."""
     is_stopped: bool = False
 
     def value(self, boot_id: str, ips: tuple[str, ...]) -> Sandbox:
