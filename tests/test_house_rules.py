@@ -72,7 +72,7 @@ def test_protocols_are_boundaries() -> None:
 
 
 def test_subprocess_is_confined() -> None:
-    """Only the exec credential plugin, nft and the process runtime start processes, and only shims fork."""
+    """Only the exec credential plugin, nft and the process runtime start processes; only it and the holder fork."""
     starts = [
         one.path
         for one in SOURCES
@@ -80,6 +80,7 @@ def test_subprocess_is_confined() -> None:
     ]
     assert starts == [
         "client/exec_plugin.py",
+        "podnetwork/holder_client.py",
         "podnetwork/nft.py",
         "runtimes/process/shims.py",
     ]

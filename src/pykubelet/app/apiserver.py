@@ -125,10 +125,7 @@ async def serving(
     collectors: Sequence[ExtraCollector] = (),
     network: NodeNetwork = MACHINE_NETWORK,
 ) -> AsyncIterator[RunningApiServer]:
-    """Run the server, with the metrics of `collectors`, while the context lasts; CannotStart if that is impossible.
-
-    Pods of this machine are in `network`.
-    """
+    """Run the server, with the metrics of `collectors`; CannotStart if impossible. Pods are in `network`."""
     async with AsyncExitStack() as stack:
         with _explain_errors(settings):
             deps = await _dependencies(settings, clock, stack)
@@ -159,23 +156,37 @@ async def serving(
             ensure_first_objects(server.handle, registry, with_account=settings.with_node),
         )
         counters = ApiServerMetrics(MaxInFlight(), _storage_figures(settings, store, registry), collectors)
-        chain = HandlerChain(
-            access=AccessFilter(authenticator.authenticate, authorizer.decide),
-            kinds=registry,
-            handle=server.handle,
-            nonresource=_nonresource_handler(deps, registry, tokens, counters),
-            metrics=counters,
-            audit=deps.audit,
-            proxied=frozenset(PROXIED),
-            clock=clock,
-        )
+        nonresource = _nonresource_handler(deps, registry, tokens, counters)
+        access = AccessFilter(authenticator.authenticate, authorizer.decide)
+        chain = _handler_chain(deps, access, registry, server, nonresource, counters, clock)
         connect = dict.fromkeys(PROXIED, UpgradeAwareHandler(node_proxy).connect)
         http_server = partial(ApiHttpServer, chain, connect=connect, new_id=ids.uid)
         await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage))
-        itself = _service_of_itself(settings, deps, registry, server, http_server, network.side)
-        await stack.enter_async_context(itself)
+        kept = _service_of_itself(settings, deps, registry, server, http_server, network.side)
+        await stack.enter_async_context(kept)
         await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
         yield RunningApiServer(url=deps.url, client=LoopbackClient(server, registry), authority=deps.pki.authority)
+
+
+def _handler_chain(
+    deps: "_ServerDependencies",
+    access: AccessFilter,
+    registry: ServedKinds,
+    server: Server,
+    nonresource: NonResourceHandler,
+    counters: ApiServerMetrics,
+    clock: Clock,
+) -> HandlerChain:
+    return HandlerChain(
+        access=access,
+        kinds=registry,
+        handle=server.handle,
+        nonresource=nonresource,
+        metrics=counters,
+        audit=deps.audit,
+        proxied=frozenset(PROXIED),
+        clock=clock,
+    )
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.pod_network import expects_own_networks
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
-from pykubelet.client.interface import Client
+from pykubelet.client.interface import Client, ControllerClient
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority
@@ -65,9 +65,8 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             stack.enter_context(_early_gateway(node_settings))
             queues = WorkQueueCollector()
             network = await stack.enter_async_context(open_node_network(node_settings))
-            serves = serving(
-                _server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues], network=network
-            )
+            known, ids = _server_settings(settings), RandomIds()
+            serves = serving(known, clock=clock, ids=ids, collectors=[queues], network=network)
             served = await stack.enter_async_context(serves)
             seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
@@ -94,18 +93,11 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             if view is not None:
                 shown = partial(view, settings.data_dir / KUBECONFIG, served.client, clock)
                 runners["view"] = partial(_when_ready, ready, shown)
-            if settings.manifests:
-                objects = ManifestController(
-                    paths=settings.manifests, client=served.client, problems=node.sources.problems, say=say
-                )
-                runners["objects of files"] = with_ready_event(objects.run)
+            runners |= _manifest_runners(settings, served.client, node, say)
             if settings.service_proxy:
+                name = node_settings.node_name
                 runners |= proxy.beside_node(
-                    client=served.client,
-                    clock=clock,
-                    node_name=node_settings.node_name,
-                    lock=proxy_lock,
-                    network=network,
+                    client=served.client, clock=clock, node_name=name, lock=proxy_lock, network=network
                 )
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
@@ -113,6 +105,14 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             await node.shutdown.shut_down()
 
     program.run(main)
+
+
+def _manifest_runners(settings: ClusterSettings, client: ControllerClient, node: Node, say: Say) -> dict[str, Runner]:
+    """What applies the objects of manifests other than static pods."""
+    if not settings.manifests:
+        return {}
+    objects = ManifestController(paths=settings.manifests, client=client, problems=node.sources.problems, say=say)
+    return {"objects of files": with_ready_event(objects.run)}
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Opens the network of the node's pods: the machine's, or for pods of an ordinary user one that a holder keeps."""
+"""Opens the network of the node's pods.
+
+It is the machine's, or for pods of an ordinary user one that a holder keeps.
+"""
 
 import os
 from collections.abc import AsyncIterator

@@ -1,9 +1,9 @@
-"""The holder: keeps the networks of an ordinary user's pods in namespaces that it has created, and outlives the node's agent.
+"""The holder: a process that keeps the networks of an ordinary user's pods and outlives the agent.
 
 It creates a user, a network and a mount namespace. In these it may do what root may do in the machine's: create links and
 namespaces, run nft, forward packets. The user keeps its own uid there, because some programs refuse to run as root. The
 agent connects to a socket in a private folder and is served only if it belongs to the same user. The holder ends when no
-pod has a network and nobody is connected.
+pod has a network and no client is connected.
 
 There is one such process per node, which imports only a little of the standard library.
 """
@@ -57,7 +57,7 @@ _CAPABILITY_VERSION = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Holder:
+class NetworkHolder:
     """Serves agents and starting containers until nothing needs the networks any more."""
 
     def __init__(self, folder: Path, operations: NetworkOperations, nft: str) -> None:
@@ -207,7 +207,7 @@ class Holder:
 
 
 def main(folder: str, networks: str, pod_cidr: str, service_cidr: str, nft: str) -> Never:
-    """Create the namespaces in a process that nobody waits for, tell on standard output why that fails, and serve."""
+    """Create the namespaces in a detached process, say on standard output why that fails, and serve."""
     if os.fork():
         os._exit(0)
     try:
@@ -220,7 +220,7 @@ def main(folder: str, networks: str, pod_cidr: str, service_cidr: str, nft: str)
         create_namespaces()
         operations = NetworkOperations(Path(networks), pod_cidr)
         _connect_node(operations, service_cidr)
-        holder = Holder(Path(folder), operations, nft)
+        holder = NetworkHolder(Path(folder), operations, nft)
     except OSError as error:
         why = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         os.write(1, why.encode())

@@ -54,7 +54,7 @@ class NetworkHost(Protocol):
 class LocalNetworkHost:
     """The network namespace of this process. Implements NetworkHost."""
 
-    holder = ""
+    holder: str = ""
 
     def __init__(self, folder: Path, pod_cidr: str) -> None:
         self._operations = NetworkOperations(folder, pod_cidr)

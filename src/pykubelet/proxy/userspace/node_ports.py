@@ -85,7 +85,7 @@ class NodePortRelay:
         """Does nothing: each Service is relayed as soon as it is known."""
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Relay until cancelled."""
+        """Relay the node ports of all Services until cancelled."""
         reflector = Reflector(
             client=self._client,
             kind=SERVICES,

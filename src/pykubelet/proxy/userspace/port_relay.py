@@ -137,7 +137,7 @@ class UdpRelay:
         self._loop.add_reader(self._listener, self._receive)
 
     def close(self) -> None:
-        """Stop relaying."""
+        """Close the port and the sockets of its clients."""
         self._loop.remove_reader(self._listener)
         self._listener.close()
         for task in self._tasks:
