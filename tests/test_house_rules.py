@@ -80,6 +80,7 @@ def test_subprocess_is_confined() -> None:
     ]
     assert starts == [
         "client/exec_plugin.py",
+        "podnetwork/egress.py",
         "podnetwork/holder_client.py",
         "podnetwork/nft.py",
         "runtimes/process/shims.py",

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,12 +25,14 @@ PATIENCE = "--timeout=60s"
 class OrdinaryUp(UpProcess):
     """A cluster on a folder of the ordinary user."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, around: Sequence[str] = ()) -> None:
+        """`around` is a command that root runs and that becomes the program."""
         super().__init__(folder, "--service-proxy", *options)
+        self._around = around
         self.kubectl = Kubectl(self.kubeconfig, "default", folder / "cache")
 
     def wrapper(self) -> list[str]:
-        return [sys.executable, ordinary_user.__file__, str(UID)]
+        return [*self._around, sys.executable, ordinary_user.__file__, str(UID)]
 
     @property
     def state(self) -> Path:
@@ -70,12 +72,18 @@ class OrdinaryUp(UpProcess):
 
 
 @contextmanager
-def ordinary_up(*options: str) -> Iterator[OrdinaryUp]:
-    """A running cluster; all that the ordinary user runs in its folder is ended afterwards."""
-    with own_network(), TemporaryDirectory() as name:
+def ordinary_up(
+    *options: str, script: str = "", network: AbstractContextManager[None] | None = None
+) -> Iterator[OrdinaryUp]:
+    """A running cluster; all that the ordinary user runs in its folder is ended afterwards.
+
+    `script` is what root does first, in a mount namespace and in the folder; it ends with a command that becomes another one.
+    """
+    with network or own_network(), TemporaryDirectory() as name:
         folder = Path(name)
         os.chown(folder, UID, UID)
-        made = OrdinaryUp(folder, *options)
+        around = ("unshare", "--mount", "sh", "-ec", f'cd {folder}; {script} "$@"', "sh") if script else ()
+        made = OrdinaryUp(folder, *options, around=around)
         try:
             made.start()
             yield made

@@ -401,6 +401,9 @@ def _report_network(deps: NodeDependencies) -> None:
         # Without an API server events are log lines.
         message = f"Pods share the machine's network: {problem}. It costs: {COSTS}"
         deps.recorder.event(deps.reference, WARNING, "PodNetworkNotAvailable", message)
+    if problem := deps.runtime.egress_problem:
+        message = f"Pods do not reach other machines: {problem}. They reach each other, Services and the API"
+        deps.recorder.event(deps.reference, WARNING, "PodEgressNotAvailable", message)
 
 
 def _collectors(

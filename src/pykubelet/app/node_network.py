@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import running, with_ready_event
@@ -14,6 +15,7 @@ from pykubelet.app.pod_network import HOST, OWN
 from pykubelet.app.program import make_private_folder
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.dialer import Dialer
+from pykubelet.podnetwork.egress import ensure_egress
 from pykubelet.podnetwork.holder_client import HolderClient, HolderUnavailable
 from pykubelet.podnetwork.pod_side import HolderSide, PodSidePlace
 from pykubelet.runtimes.cri.host import find_socket
@@ -70,9 +72,12 @@ async def open_node_network(settings: NodeSettings) -> AsyncIterator[NodeNetwork
                 raise CannotStart(f"{problem}: use --pod-network host") from error
             yield NodeNetwork(problem=problem)
             return
+    egress = partial(_ensure_egress, holder)
+    holder.listen_to_restarts(egress)
     try:
         async with running({"holder of pod networks": with_ready_event(holder.run)}):
             yield NodeNetwork(
+                egress_problem=await egress(),
                 holder=holder,
                 has_own=settings.pod_network != HOST,
                 dialer=Dialer(side.open_socket),
@@ -88,6 +93,12 @@ def runs_processes(settings: NodeSettings) -> bool:
         return settings.runtime == "process"
     found = find_socket(settings.cri_socket)
     return not found or not os.access(found, os.W_OK)
+
+
+async def _ensure_egress(holder: HolderClient) -> str:
+    if problem := await ensure_egress(holder):
+        log.warning("pods do not reach other machines", cause=problem)
+    return problem
 
 
 def _reason(error: Exception) -> str:

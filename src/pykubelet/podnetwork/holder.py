@@ -12,6 +12,7 @@ import ctypes
 import fcntl
 import os
 import re
+import select
 import selectors
 import signal
 import socket
@@ -66,6 +67,8 @@ class NetworkHolder:
         self._selector = selectors.DefaultSelector()
         self._connections: set[socket.socket] = set()
         self._running: dict[int, tuple[socket.socket, int]] = {}
+        self._egress = -1
+        """Refers to the process that connects this network to other machines."""
         self._path = folder / SOCKET
         self._listener = _listen(folder)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -85,6 +88,7 @@ class NetworkHolder:
             self._reap()
             if not self._connections and not self._operations.addresses:
                 self._path.unlink(missing_ok=True)
+                self._end_egress()
                 return
             patience = None
 
@@ -147,7 +151,11 @@ class NetworkHolder:
         operations = self._operations
         match message["op"]:
             case "hello":
-                return {"version": VERSION, "pid": os.getpid()}
+                return {"version": VERSION, "pid": os.getpid(), "egress": self._has_egress()}
+            case "egress":
+                self._end_egress()
+                self._egress = os.pidfd_open(int(message["pid"]))
+                return {}
             case "take_over":
                 known = {_name(name): str(address) for name, address in message["known"].items()}
                 return {"lost": operations.take_over(known, str(message["last"]))}
@@ -192,6 +200,17 @@ class NetworkHolder:
         actions = [(os.POSIX_SPAWN_DUP2, file, number) for number, file in enumerate(files)]
         pid = os.posix_spawn(self._nft, [self._nft, *arguments], {}, file_actions=actions)
         self._running[pid] = connection, id
+
+    def _has_egress(self) -> bool:
+        # A reference to a process is readable when that has ended.
+        return self._egress >= 0 and not select.select([self._egress], [], [], 0)[0]
+
+    def _end_egress(self) -> None:
+        if self._egress >= 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._egress, signal.SIGTERM)
+            os.close(self._egress)
+            self._egress = -1
 
     def _kill_nft(self, connection: socket.socket, id: int) -> None:
         for pid, user in self._running.items():

@@ -51,14 +51,14 @@ class HolderClient:
         """The node's address for pods."""
         self.generation = 0
         """Counts the holders: sockets of an earlier one lead nowhere."""
-        self.pid = 0
+        self.pid, self.has_egress = 0, False
         self._connection: socket.socket | None = None
         self._ids = itertools.count(1)
         self._pending: dict[int, asyncio.Future[tuple[dict[str, Any], list[int]]]] = {}
         self._gone = asyncio.Event()
-        self._restarted: list[Callable[[], Awaitable[None]]] = []
+        self._restarted: list[Callable[[], Awaitable[object]]] = []
 
-    def listen_to_restarts(self, restarted: Callable[[], Awaitable[None]]) -> None:
+    def listen_to_restarts(self, restarted: Callable[[], Awaitable[object]]) -> None:
         """Call a function each time that another holder has been started because the first one was gone."""
         self._restarted.append(restarted)
 
@@ -82,6 +82,7 @@ class HolderClient:
                 0, f"the process {hello.get('pid')} of another version of pykubelet keeps the networks of pods"
             )
         self.pid, self.generation = int(hello["pid"]), self.generation + 1
+        self.has_egress = bool(hello["egress"])
         return True
 
     def close(self) -> None:
@@ -136,6 +137,10 @@ class HolderClient:
         made = socket.socket(fileno=file)
         made.setblocking(False)
         return made
+
+    async def keep_egress(self, pid: int) -> None:
+        """Have a process end with the holder, which connects its network to other machines."""
+        await self._ask("egress", pid=pid)
 
     async def open_conntrack(self) -> socket.socket:
         """A netlink socket for the connections that the network tracks."""

@@ -1,17 +1,23 @@
 """`pykubelet up` of an ordinary user: pods have networks of their own, Services, DNS and probes work."""
 
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ordinary_up import PATIENCE, OrdinaryUp, ordinary_up
+from own_network import another_machine, own_network
+from process_lab import processes_with
+from requirements import missing
 
 pytestmark = pytest.mark.timeout(180)
 # Answers each request with the pod's name.
@@ -195,6 +201,59 @@ def test_killed_holder_is_replaced_and_pods_get_new_networks(up: OrdinaryUp) -> 
     until(lambda: not set(up.addresses("web").values()) & set(before.values()), 60)
     up.kubectl("rollout", "status", "deployment/web", PATIENCE)
     assert get("http://127.0.0.1:30080") in up.addresses("web")
+
+
+_CONNECT = "import socket; print('heard', socket.create_connection(('192.0.2.2', 80), timeout=10).recv(100).decode())"
+# A machine whose tun device any user may open.
+_OPEN_TUN = "test -e tun || mknod -m 666 tun c 10 200; mount --bind tun /dev/net/tun; exec"
+# The kernel permits no user namespaces to a process whose root is not that of its mount namespace.
+_NO_USER_NAMESPACES = "mkdir root; mount --rbind / root; exec chroot root"
+
+
+def events(up: OrdinaryUp, reason: str) -> list[str]:
+    items = up.kubectl.json("get", "events", f"--field-selector=reason={reason}")["items"]
+    return [item["message"] for item in items]
+
+
+def test_pods_reach_other_machines_through_pasta(tmp_path: Path) -> None:
+    if shutil.which("pasta") is None:
+        missing("pasta is not installed: scripts/setup --for-tests")
+    with own_network(), another_machine(tmp_path / "machines") as other, other.listener(80) as listener:
+        subprocess.run(["ip", "route", "add", "default", "via", other.address], check=True)
+        with ordinary_up("--pod-network", "own", script=_OPEN_TUN, network=nullcontext()) as up:
+            up.apply(pod("client", "python3", "-c", _CONNECT))
+            connection, (peer, _) = listener.accept()
+            assert peer == other.own_address
+            connection.sendall(b"the other machine")
+            connection.close()
+            assert "heard the other machine" in up.until_log("client", "heard")
+            assert events(up, "PodEgressNotAvailable") == []
+            (pasta,) = processes_with("--ns-ifname\0outside")
+            up.kill()
+            up.start()
+            assert processes_with("--ns-ifname\0outside") == [pasta]
+            up.kubectl("delete", "pod", "client")
+            assert up.stop() == 0
+            until(lambda: not processes_with("--ns-ifname\0outside"))
+
+
+def test_missing_way_out_is_said_once() -> None:
+    script = "mknod -m 600 tun c 10 200; mount --bind tun /dev/net/tun; exec"
+    with ordinary_up("--pod-network", "own", script=script) as up:
+        until(lambda: len(events(up, "PodEgressNotAvailable")) == 1)
+        assert sum("pods do not reach other machines" in line for line in up.lines) == 1
+        (message,) = events(up, "PodEgressNotAvailable")
+        assert "They reach each other, Services and the API" in message
+
+
+def test_machine_without_user_namespaces_shares_its_network() -> None:
+    with ordinary_up("--pod-network", "auto", script=_NO_USER_NAMESPACES) as up:
+        until(lambda: len(events(up, "PodNetworkNotAvailable")) == 1)
+        (message,) = events(up, "PodNetworkNotAvailable")
+        assert "a user namespace: Operation not permitted" in message
+        up.apply(pod("client", "sh", "-c", "cut -d: -f1 /proc/net/dev | tail -n +3; echo done"))
+        assert up.until_log("client", "done").split() == ["lo", "done"]
+        assert not up.holders
 
 
 def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
