@@ -203,7 +203,11 @@ def test_killed_holder_is_replaced_and_pods_get_new_networks(up: OrdinaryUp) -> 
     assert get("http://127.0.0.1:30080") in up.addresses("web")
 
 
-_CONNECT = "import socket; print('heard', socket.create_connection(('192.0.2.2', 80), timeout=10).recv(100).decode())"
+_CONNECT = """
+import socket, time
+print("heard", socket.create_connection(("192.0.2.2", 80), timeout=10).recv(100).decode(), flush=True)
+time.sleep(1000)
+"""
 # A machine whose tun device any user may open.
 _OPEN_TUN = "test -e tun || mknod -m 666 tun c 10 200; mount --bind tun /dev/net/tun; exec"
 # The kernel permits no user namespaces to a process whose root is not that of its mount namespace.
