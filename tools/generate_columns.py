@@ -26,6 +26,7 @@ PRINTERS: dict[str, str] = {
     "cronJob": "cronjobs.batch",
     "service": "services",
     "ingress": "ingresses.networking.k8s.io",
+    "ingressClass": "ingressclasses.networking.k8s.io",
     "statefulSet": "statefulsets.apps",
     "endpoint": "endpoints",
     "node": "nodes",

@@ -140,3 +140,14 @@ async def test_affinities_and_spread_place_pods_over_zones(cluster: Fleet) -> No
     await cluster.add_pod("away", affinity={"podAntiAffinity": {rule: term}})
     assert (await cluster.until_placed("near"))[0] in zones
     assert (await cluster.until_placed("away"))[0] not in zones
+
+
+async def test_pod_that_names_its_node_counts_as_well(cluster: Fleet) -> None:
+    """The scheduler learns of it from the addition alone."""
+    await cluster.add_node("n1", cpu="1")
+    await cluster.add_pod("there", cpu="800m", nodeName="n1")
+    await asyncio.sleep(1)
+    await cluster.add_pod("late", cpu="500m")
+    found = scheduled(await cluster.until_pod("late", is_refused))
+    assert found is not None
+    assert "1 Insufficient cpu" in found.message

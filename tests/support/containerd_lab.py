@@ -5,6 +5,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -31,6 +32,7 @@ PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 CGROUPS = Path("/sys/fs/cgroup")
 OTHER_HANDLER = "other"
 """A second way of running containers, no different from the first but for its name."""
+ROUTED_PODS = "198.19.255.0/24"
 BRIDGE_ADDRESS = "02:00:00:00:00:01"
 
 CONFIG = """\
@@ -62,16 +64,19 @@ SystemdCgroup = false
 
 
 @contextmanager
-def running_containerd() -> Iterator["ContainerdLab"]:
-    """A containerd with the images of `oci_images`, in a folder that is removed afterwards."""
+def running_containerd(images: Iterable[Image] = IMAGES, *, has_routed_pods: bool = False) -> Iterator["ContainerdLab"]:
+    """A containerd with images, by default those of `oci_images`, in a folder that is removed afterwards.
+
+    Routed pods can use addresses of Services; the CNI plugin then turns on packet forwarding.
+    """
     if os.geteuid() != 0:
         missing("containerd needs root")
     # A short path: the path of a Unix socket is limited to about a hundred characters.
     lab = ContainerdLab(Path(tempfile.mkdtemp(prefix="pykubelet-lab-")))
     try:
-        lab.set_up()
+        lab.set_up(has_routed_pods=has_routed_pods)
         lab.start()
-        lab.add_images(IMAGES)
+        lab.add_images(images)
         yield lab
     finally:
         lab.remove()
@@ -97,12 +102,13 @@ class ContainerdLab:
         self.bridge = f"lab-{folder.name.rpartition('-')[2]}"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def set_up(self) -> None:
+    def set_up(self, *, has_routed_pods: bool = False) -> None:
         """Make a network and write the configuration."""
         plugins = next((found for found in PLUGIN_FOLDERS if Path(found, "bridge").exists()), "")
         if not plugins:
             missing("the CNI plugins are not installed")
-        network = {"cniVersion": "1.0.0", "name": "lab", "plugins": [self._make_bridge()]}
+        plugin = self._routed_network() if has_routed_pods else self._make_bridge()
+        network = {"cniVersion": "1.0.0", "name": "lab", "plugins": [plugin]}
         (self.folder / "cni").mkdir()
         (self.folder / "cni/lab.conflist").write_text(json.dumps(network))
         restricted = json.dumps(not may_lower_oom_scores())
@@ -119,18 +125,20 @@ class ContainerdLab:
         """Create the bridge of pods and this machine; the CNI plugin's own would leave packet forwarding enabled."""
         # Without a fixed MAC address the bridge's changes with each new pod, and the other pods do not learn of it.
         run(program("busybox"), "ip", "link", "add", "name", self.bridge, "address", BRIDGE_ADDRESS, "type", "bridge")
-        number = int(Path("/sys/class/net", self.bridge, "ifindex").read_text())
+        number = socket.if_nametoindex(self.bridge)
         # Addresses reserved for test beds; the interface index is unique, so each lab has its own network.
         network = f"198.{18 + number // 256 % 2}.{number % 256}"
         run(program("busybox"), "ip", "address", "add", f"{network}.1/24", "dev", self.bridge)
         run(program("busybox"), "ip", "link", "set", self.bridge, "up")
-        addresses = {
-            "type": "host-local",
-            "dataDir": str(self.folder / "addresses"),
-            "ranges": [[{"subnet": f"{network}.0/24"}]],
-            "routes": [{"dst": "0.0.0.0/0"}],
-        }
-        return {"type": "bridge", "bridge": self.bridge, "ipam": addresses}
+        return {"type": "bridge", "bridge": self.bridge, "ipam": self._addresses(f"{network}.0/24")}
+
+    def _routed_network(self) -> dict[str, Any]:
+        """A link to this machine for each pod: packets between pods pass its rules, which those on a bridge need not."""
+        return {"type": "ptp", "ipam": self._addresses(ROUTED_PODS)}
+
+    def _addresses(self, subnet: str) -> dict[str, Any]:
+        folder, routes = str(self.folder / "addresses"), [{"dst": "0.0.0.0/0"}]
+        return {"type": "host-local", "dataDir": folder, "ranges": [[{"subnet": subnet}]], "routes": routes}
 
     def start(self) -> None:
         """Start it and wait until CRI answers."""
@@ -177,7 +185,7 @@ class ContainerdLab:
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         for mount in reversed([found for found in mounts if found.startswith(f"{self.folder}/")]):
             run("umount", "--lazy", mount)
-        if Path("/sys/class/net", self.bridge).exists():
+        if self.bridge in (name for _, name in socket.if_nameindex()):
             run(program("busybox"), "ip", "link", "delete", self.bridge)
         name = self.cgroup_parent.removeprefix("/")
         for parent in (*CGROUPS.glob(f"*/{name}"), *CGROUPS.glob(name)):

@@ -37,6 +37,8 @@ class Image:
     name: str
     config: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
+    root: bytes = b""
+    """A root file system instead of busybox, as a tar archive."""
 
 
 IMAGES = (
@@ -71,7 +73,7 @@ def write_archive(target: Path, images: Iterable[Image], busybox: str) -> None:
 
     manifests = []
     for image in images:
-        layers = [busybox_layer(busybox), *([tar_of(image.files)] if image.files else [])]
+        layers = [image.root or busybox_layer(busybox), *([tar_of(image.files)] if image.files else [])]
         kept = [keep("layer.v1.tar", layer) for layer in layers]
         config = {
             "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),

@@ -85,6 +85,21 @@ def another_machine(folder: Path) -> Iterator[AnotherMachine]:
     namespaces.remove("other")
 
 
+def connect_machine(address: str = "192.168.77.1/24", gateway: str = "192.168.77.2") -> None:
+    """Gives this thread's namespace an address besides loopback and a default route, as every machine has them.
+
+    The route leads nowhere: nothing answers at its other end.
+    """
+    commands = (
+        "link add out0 type veth peer name out1",
+        f"addr add {address} dev out0",
+        "link set out0 up",
+        "link set out1 up",
+        f"route add default via {gateway}",
+    )
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(commands), text=True, check=True)
+
+
 def links() -> list[str]:
     """The names of the links in this thread's namespace, without loopback."""
     return [name for _, name in socket.if_nameindex() if name != "lo"]

@@ -14,9 +14,12 @@ from pykubelet.api import schema
 from pykubelet.api.generated.core import Service
 from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.api.serializer import Document, from_document
+from pykubelet.proxy.healthcheck.proxy_health import ProxyHealth
+from pykubelet.proxy.healthcheck.service_health import ServiceHealthServer
 from pykubelet.proxy.nftables.nft import Nft
 from pykubelet.proxy.nftables.proxier import Proxier
 from pykubelet.proxy.nftables.services import ServiceTables
+from pykubelet.proxy.nodeport_addresses import NodePortAddresses
 from pykubelet.proxy.serviceport import IPFamily
 from pykubelet.testing.memory_api import MemoryApi
 
@@ -81,8 +84,10 @@ def tables(*, families: tuple[IPFamily, ...] = (IPFamily.IPV4,), **options: Any)
 class ProxyRig:
     """One node's proxy, in a thread with an event loop in the node's namespace."""
 
-    def __init__(self, place: Namespace, *, cluster_cidrs: tuple[str, ...] = ()) -> None:
-        self._place, self._cluster_cidrs = place, cluster_cidrs
+    def __init__(self, place: Namespace, *, node_ports: NodePortAddresses | None = None, **options: Any) -> None:
+        """`options` are those of the tables."""
+        self._place, self._node_ports, self._options = place, node_ports or NodePortAddresses(), options
+        self.health = ProxyHealth(SystemClock())
         self._loop: asyncio.AbstractEventLoop | None = None
         self._api: MemoryApi | None = None
         self._thread: threading.Thread | None = None
@@ -111,8 +116,19 @@ class ProxyRig:
             self._api.put(schema.NODES, _node())
             for one in self._objects.values():
                 self._api.put(_resource(one), one)
-            made = tables(families=(IPFamily.IPV4, IPFamily.IPV6), cluster_cidrs=self._cluster_cidrs)
-            proxier = Proxier(client=self._api, clock=SystemClock(), nft=Nft(), node_name=NODE, tables=made)
+            made = tables(families=(IPFamily.IPV4, IPFamily.IPV6), **self._options)
+            proxier = Proxier(
+                client=self._api,
+                clock=SystemClock(),
+                nft=Nft(),
+                node_name=NODE,
+                tables=made,
+                node_ports=self._node_ports,
+                health=self.health,
+                service_health=ServiceHealthServer(
+                    endpoints=made.local_ready, is_proxy_healthy=lambda: self.health.is_healthy, events=None
+                ),
+            )
             self._proxier = proxier
             is_ready = asyncio.Event()
             async with asyncio.TaskGroup() as group:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pykubelet.api.generated.core import Node
 from pykubelet.scheduler.filters import run_filters, run_pre_filters
@@ -43,6 +44,12 @@ def test_resources(wanted: Mapping[str, Any], taken: Sequence[Mapping[str, str]]
     """Every insufficient resource is named."""
     pods = {"n1": [pod(f"t{index}", requests=[each]) for index, each in enumerate(taken)]}
     assert reasons([node("n1", allocatable=SMALL)], wanted, pods) == list(expected)
+
+
+def test_node_that_states_no_room_for_pods_takes_none() -> None:
+    assert reasons([node("n1", allocatable={"cpu": "1", "pods": "0"})], {}) == ["Too many pods"]
+    unstated = node("n1")
+    assert reasons([replace(unstated, status=replace(unstated.status, allocatable={}))], {}) == ["Too many pods"]
 
 
 def port(number: int, address: str = "", protocol: str = "TCP") -> dict[str, Any]:
@@ -96,13 +103,14 @@ def test_node_and_ports(fields: Mapping[str, Any], wanted: Mapping[str, Any], ex
         ((0, 0), {"minDomains": 3}, []),
         ((1, 1), {"minDomains": 3}, ["node(s) didn't match pod topology spread constraints"]),
         ((5, 0), {"labelSelector": {"matchLabels": {"app": "other"}}}, []),
+        ((5, 0), {"labelSelector": {}}, []),
         (
             (0, 0),
             {"topologyKey": "rack"},
             ["node(s) didn't match pod topology spread constraints (missing required label)"],
         ),
     ],
-    ids=["uneven", "even", "skew 2", "few domains", "few domains, full", "others", "no label"],
+    ids=["uneven", "even", "skew 2", "few domains", "few domains, full", "others", "no selector", "no label"],
 )
 def test_hard_spread(counts: tuple[int, int], fields: Mapping[str, Any], expected: Sequence[str]) -> None:
     """Two nodes have this many matching pods each, and the first of them is filtered."""
@@ -117,6 +125,31 @@ def test_hard_spread(counts: tuple[int, int], fields: Mapping[str, Any], expecte
     pods = {name: labelled(count, name, foo="") for name, count in zip(("n1", "n2"), counts, strict=True)}
     wanted = {"labels": {"foo": ""}, "topologySpreadConstraints": [constraint]}
     assert reasons(nodes, wanted, pods) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("version", "fields", "is_refused"),
+    [
+        ("1", {"labelSelector": FOO}, True),
+        ("2", {"labelSelector": FOO}, False),
+        ("", {"labelSelector": FOO}, True),
+        ("1", {}, False),
+        ("1", {"labelSelector": {}}, True),
+    ],
+    ids=["same", "other", "none", "no selector", "any pod"],
+)
+def test_hard_spread_counts_pods_with_the_same_values_of_its_keys(
+    version: str, fields: Mapping[str, Any], is_refused: bool
+) -> None:
+    """Three pods of version 1 are on the first of two nodes. A key that the pod does not have is ignored."""
+    constraint = {"maxSkew": 1, "topologyKey": HOST_NAME, "whenUnsatisfiable": "DoNotSchedule", **fields}
+    nodes = [node(name, labels={HOST_NAME: name}) for name in ("n1", "n2")]
+    wanted = {
+        "labels": {"foo": ""} | ({"version": version} if version else {}),
+        "topologySpreadConstraints": [{**constraint, "matchLabelKeys": ["version"]}],
+    }
+    found = reasons(nodes, wanted, {"n1": labelled(3, "p", foo="", version="1")})
+    assert found == (["node(s) didn't match pod topology spread constraints"] if is_refused else [])
 
 
 def term(**fields: Any) -> list[dict[str, Any]]:

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from pykubelet.aio.clock import Clock
 
 _FACTS = "pykubelet_facts"
+BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError)
+"""Exceptions that mean a bug of ours, not a failure of something else: they are logged with their traceback."""
 
 
 class Logger:

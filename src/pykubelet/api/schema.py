@@ -77,6 +77,8 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 HORIZONTAL_POD_AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress")
+INGRESS_CLASSES = Resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", namespaced=False)
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
@@ -91,7 +93,7 @@ LIST_META = "meta.v1.ListMeta"
 
 # Kinds of Kubernetes' own groups that this server does not store, so the table lacks their fields.
 _UNLISTED_KINDS = (
-    "CSIDriver CSINode CSIStorageCapacity ComponentStatus HorizontalPodAutoscaler IPAddress IngressClass LeaseCandidate "
+    "CSIDriver CSINode CSIStorageCapacity ComponentStatus HorizontalPodAutoscaler IPAddress LeaseCandidate "
     "LocalSubjectAccessReview SelfSubjectReview ServiceCIDR VolumeAttachment VolumeAttributesClass"
 )
 # No misspelled field is longer than the longest field name; comparing costs the square of the length.

@@ -24,6 +24,7 @@ from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.generated.coordination import Lease
 from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
+from pykubelet.api.generated.networking import Ingress, IngressClass
 from pykubelet.api.generated.node import RuntimeClass
 from pykubelet.api.generated.policy import Eviction, PodDisruptionBudget
 from pykubelet.api.generated.scheduling import PriorityClass
@@ -85,6 +86,8 @@ POD_DISRUPTION_BUDGETS = TypedKind(schema.POD_DISRUPTION_BUDGETS, PodDisruptionB
 ENDPOINT_SLICES = TypedKind(schema.ENDPOINT_SLICES, EndpointSlice)
 CERTIFICATE_SIGNING_REQUESTS = TypedKind(schema.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
 LEASES = TypedKind(schema.LEASES, Lease)
+INGRESSES = TypedKind(schema.INGRESSES, Ingress)
+INGRESS_CLASSES = TypedKind(schema.INGRESS_CLASSES, IngressClass)
 PRIORITY_CLASSES = TypedKind(schema.PRIORITY_CLASSES, PriorityClass)
 RUNTIME_CLASSES = TypedKind(schema.RUNTIME_CLASSES, RuntimeClass)
 STORAGE_CLASSES = TypedKind(schema.STORAGE_CLASSES, StorageClass)

@@ -17,9 +17,10 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
-from pykubelet.api.schema import NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
+from pykubelet.api.schema import INGRESS_CLASSES, NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
+from pykubelet.apiserver.admission.ingress import DefaultIngressClass
 from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeRestriction, NodeTaint
@@ -263,6 +264,8 @@ class _ServerDependencies:
 
     url: str
     public_address: str
+    keys_url: str
+    """The URL at which verifiers of service account tokens, such as pods, fetch the public keys from this server."""
     listener: socket.socket
     pki: Pki
     tls: ssl.SSLContext
@@ -281,6 +284,8 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     url, own = local_url(settings.bind, port), public_host(settings.bind)
     external = settings.external_host or own
     hosts = (settings.bind, socket.gethostname(), own, external.partition(":")[0], SERVICE_ADDRESS)
+    public = with_port(external, port)
+    is_for_itself = is_loopback(settings.bind) and not (settings.with_node or settings.external_host)
     files = TlsFiles(certificate=settings.tls_cert, key=settings.tls_key, client_authority=settings.client_ca)
     pki = open_pki(data / "pki", hosts=hosts, now=now)
     tls = server_context(pki, files)
@@ -292,7 +297,8 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     ensure_kubeconfig(data / KUBECONFIG, pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
     return _ServerDependencies(
         url=url,
-        public_address=with_port(external, port),
+        public_address=public,
+        keys_url=url if is_for_itself else f"https://{public}",
         listener=listener,
         pki=pki,
         tls=tls,
@@ -352,6 +358,7 @@ def _admission(
         RuntimeClassAdmission(store.newest),
         ServiceAllocation(partial(store.entries, SERVICES.group_resource)),
         StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
+        DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
     )
     if settings.service_account_admission:
         rules = (*rules, ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node))
@@ -385,7 +392,7 @@ def _nonresource_handler(
         checks={"ping": str, "etcd": deps.store.health_error},
         metrics_page=counters.page,
         more={
-            OPENID_PATH: partial(openid_configuration, tokens, deps.url),
+            OPENID_PATH: partial(openid_configuration, tokens, deps.keys_url),
             JWKS_PATH: partial(json_web_keys, tokens),
         },
     )

@@ -4,6 +4,7 @@ They communicate only through the Kubernetes API.
 """
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
@@ -20,6 +21,8 @@ from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
+from pykubelet.app.down import SERVICE_PROXY
+from pykubelet.app.ingress import ingress_parts
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_network import NodeNetwork, open_node_network, runs_processes
@@ -28,7 +31,7 @@ from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.pod_network import expects_own_networks
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
-from pykubelet.client.interface import Client, ControllerClient
+from pykubelet.client.interface import Client
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority
@@ -40,6 +43,8 @@ from pykubelet.dns.service import ADDRESS_INDEX
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
 from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
 from pykubelet.podnetwork.node_address import node_address
+from pykubelet.proxy.lock import ProxyLock
+from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure
 
 ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
 """Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
@@ -50,6 +55,8 @@ _VOLUMES = "volumes"
 """The folder of provisioned volumes in the data folder."""
 _NODE_SECONDS = 5.0
 """How long to wait for the node before announcing the API without it, as when its runtime does not answer."""
+_COUNT_SECONDS = 2.0
+"""How long the runtime may take to count the pods that keep running."""
 _UNDISTURBED_PRESSURE_SECONDS = 5.0
 """Upstream's five minutes keep pods from being admitted and evicted in turns; if none was evicted, they only delay."""
 # Upstream's 10 % of the disk suit dedicated machines; the disk of a workstation is often fuller.
@@ -74,9 +81,12 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             proxy_lock = await proxy.claim(network.holder) if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
+            services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock, network)
+            await stack.enter_async_context(services)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock, network=network)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
+            ingress = ingress_parts(settings.ingress, client=served.client, clock=clock)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
@@ -84,35 +94,45 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 authority=authority,
                 names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
-                listeners=dns.listeners,
+                listeners=(*dns.listeners, *ingress.listeners),
                 local_volumes=_local_volumes(settings, node),
             )
-            await stack.enter_async_context(at_work)
+            informed = await stack.enter_async_context(at_work)
             ready = asyncio.Event()
-            runners: dict[str, Runner] = {"announcement": partial(_announce, node, served.url, say, ready)}
+            runners = ingress.runners(informed)
+            runners["announcement"] = partial(_announce, node, served.url, say, ready)
             if view is not None:
                 shown = partial(view, settings.data_dir / KUBECONFIG, served.client, clock)
                 runners["view"] = partial(_when_ready, ready, shown)
-            runners |= _manifest_runners(settings, served.client, node, say)
-            if settings.service_proxy:
-                name = node_settings.node_name
-                runners |= proxy.beside_node(
-                    client=served.client, clock=clock, node_name=name, lock=proxy_lock, network=network
-                )
+            if settings.manifests:
+                problems = node.sources.problems
+                objects = ManifestController(paths=settings.manifests, client=served.client, problems=problems, say=say)
+                runners["objects of files"] = with_ready_event(objects.run)
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
             await node.shutdown.shut_down()
+            await _say_what_stays(settings, node, say)
 
     program.run(main)
 
 
-def _manifest_runners(settings: ClusterSettings, client: ControllerClient, node: Node, say: Say) -> dict[str, Runner]:
-    """What applies the objects of manifests other than static pods."""
-    if not settings.manifests:
-        return {}
-    objects = ManifestController(paths=settings.manifests, client=client, problems=node.sources.problems, say=say)
-    return {"objects of files": with_ready_event(objects.run)}
+@asynccontextmanager
+async def _service_proxy(
+    settings: ClusterSettings,
+    node_name: str,
+    lock: ProxyLock | None,
+    client: Client,
+    clock: Clock,
+    network: NodeNetwork,
+) -> AsyncIterator[None]:
+    """Run the service proxy while the context lasts, if the settings say so."""
+    if not settings.service_proxy:
+        yield
+        return
+    (settings.data_dir / SERVICE_PROXY).touch(0o600)
+    async with proxy.beside_node(client=client, clock=clock, node_name=node_name, lock=lock, network=network):
+        yield
 
 
 @contextmanager
@@ -198,6 +218,19 @@ async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> Non
     tune_garbage_collection()
 
 
+async def _say_what_stays(settings: ClusterSettings, node: Node, say: Say) -> None:
+    """Say how many pods keep running without the program, and how to stop them."""
+    try:
+        async with asyncio.timeout(_COUNT_SECONDS):
+            pods = await node.dependencies.runtime.runtime.pods()
+    except (RuntimeFailure, TimeoutError):
+        return
+    count = sum(any(one.state == ContainerState.RUNNING for one in pod.containers) for pod in pods)
+    if count and node.dependencies.runtime.name != "sim":
+        what = "1 pod keeps" if count == 1 else f"{count} pods keep"
+        say(f"{what} running; to stop: pykubelet down --data-dir {shlex.quote(str(settings.data_dir))}")
+
+
 def _server_settings(settings: ClusterSettings) -> ApiServerSettings:
     return ApiServerSettings(
         data_dir=settings.data_dir,
@@ -221,6 +254,7 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         is_default_name=settings.is_default_name,
         root_dir=settings.data_dir / "node",
         runtime=settings.runtime,
+        cri_socket=settings.cri_socket,
         cluster_dns=settings.cluster_dns,
         pod_network=settings.pod_network,
         pod_cidr=settings.pod_cidr,

@@ -72,14 +72,16 @@ async def open_node_network(settings: NodeSettings) -> AsyncIterator[NodeNetwork
                 raise CannotStart(f"{problem}: use --pod-network host") from error
             yield NodeNetwork(problem=problem)
             return
-    egress = partial(_ensure_egress, holder)
-    holder.listen_to_restarts(egress)
+    has_own, problem = settings.pod_network != HOST, ""
+    if has_own:
+        problem = await _ensure_egress(holder)
+        holder.listen_to_restarts(partial(_ensure_egress, holder))
     try:
         async with running({"holder of pod networks": with_ready_event(holder.run)}):
             yield NodeNetwork(
-                egress_problem=await egress(),
+                egress_problem=problem,
                 holder=holder,
-                has_own=settings.pod_network != HOST,
+                has_own=has_own,
                 dialer=Dialer(side.open_socket),
                 side=side,
             )

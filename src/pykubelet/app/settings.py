@@ -1,7 +1,8 @@
 """The settings of each program; the command line fills them from its options."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
 from pykubelet.kubelet.eviction.thresholds import DEFAULT_EVICTION_HARD
@@ -115,6 +116,17 @@ class NodeSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IngressSettings:
+    """Where the ingress controller listens."""
+
+    bind: str = "127.0.0.1"
+    http_port: int | None = None
+    """0 takes any free port; None takes 80 if this user may listen on it, else 8080."""
+    https_port: int | None = None
+    """Likewise, 443 or 8443."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """The settings of a cluster of one machine."""
 
@@ -127,6 +139,7 @@ class ClusterSettings:
     is_default_name: bool = False
     """Whether the name is only the machine's; the folder of a node with another name is then refused."""
     runtime: str = "auto"
+    cri_socket: str = ""
     cluster_dns: tuple[str, ...] = ()
     """The name servers of pods; if empty, the address of `kube-dns` if the service proxy runs, else those of the machine."""
     pod_network: str = "host"
@@ -138,6 +151,22 @@ class ClusterSettings:
     page: PageSettings | None = None
     service_proxy: bool = False
     """Whether addresses of Services work on this machine, through nftables."""
+    ingress: IngressSettings | None = None
+    """The ingress controller; None: there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownSettings:
+    """The folder whose programs and pods `down` ends, and whether its data goes, too."""
+
+    data_dir: Path
+    cri_socket: str = ""
+    purge: bool = False
+    """Whether to remove the data, too."""
+    is_confirmed: bool = False
+    """Whether to do so without asking."""
+    confirm: Callable[[str], bool]
+    """Asks the user a question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +177,13 @@ class ProxySettings:
     node_name: str
     cluster_cidrs: tuple[str, ...] = ()
     """The addresses of pods; clients outside them are masqueraded. Empty: pods are not told apart."""
+    service_cidrs: tuple[str, ...] = ()
+    """The addresses of Services; packets to those that no Service has are dropped."""
+    masquerade_all: bool = False
+    nodeport_addresses: tuple[IPv4Network | IPv6Network, ...] = ()
+    """The ranges of the machine's addresses with node ports; empty: the node's own addresses."""
+    healthz_bind_address: tuple[str, int] | None = ("127.0.0.1", 10256)
+    """Where `/healthz` and `/livez` are served; None: nowhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ _COMMANDS = {
     "controllers": "Run controllers for any API server.",
     "delete": "Delete objects.",
     "describe": "Describe objects in detail, with their events.",
+    "down": "Stop what `pykubelet up` runs from a folder, and remove its data on request.",
     "exec": "Run a command in a container.",
     "get": "List or show objects.",
     "logs": "Print the log of a container.",

@@ -20,6 +20,7 @@ from pykubelet.cli.server_command import (
     with_logs,
 )
 
+_INGRESS = ("bind", "http_port", "https_port")
 _EXAMPLES = """\b
 Examples:
   pykubelet up                          an empty cluster
@@ -50,6 +51,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     show_default=True,
     help="Container runtime: a CRI runtime, plain processes, or a simulation; auto takes the first available.",
 )
+@click.option("--cri-socket", default="", metavar="PATH", help="Socket of the CRI runtime.")
 @pod_network_options
 @click.option("--node-name", default="", metavar="NAME", help="Name of the node; by default the host name.")
 @click.option(
@@ -64,6 +66,19 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     show_default=True,
     help="Have addresses of Services work on this machine, through nftables; needs root.",
 )
+@click.option(
+    "--ingress/--no-ingress",
+    default=True,
+    show_default=True,
+    help="Serve Ingresses; the ports are opened when there is the first one.",
+)
+@click.option(
+    "--ingress-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to serve Ingresses on."
+)
+@click.option(
+    "--ingress-http-port", type=PORT, help="Port of Ingresses; by default 80, or 8080 if this user may not use that."
+)
+@click.option("--ingress-https-port", type=PORT, help="Port of Ingresses with TLS; by default 443, or 8443 likewise.")
 @page_options(default_port=6480)
 @with_logs
 def up(*, verbose: bool, log_format: str, **options: Any) -> None:
@@ -79,9 +94,10 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     # Imported objects stay alive: collecting garbage meanwhile would cost a tenth of the start time.
     gc.disable()
     from pykubelet.app.cluster import run
-    from pykubelet.app.settings import ClusterSettings
+    from pykubelet.app.settings import ClusterSettings, IngressSettings
 
-    page = page_settings(options)
+    page, ingress = page_settings(options), {name: options.pop(f"ingress_{name}") for name in _INGRESS}
+    options["ingress"] = IngressSettings(**ingress) if options["ingress"] else None
     settings = ClusterSettings(node_name=name, is_default_name=not chosen_name, data_dir=data, page=page, **options)
     if verbose or log_format == "json" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         start(run, settings, verbose=verbose, log_format=log_format)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from aiohttp import WSMsgType, web
+from aiohttp import ClientResponse, WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
 
 _CHUNK_BYTES = 64 * 1024
@@ -19,14 +19,44 @@ Touch = Callable[[], None]
 
 def hijack(request: web.BaseRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Take the connection of a request away from HTTP; afterwards its handler returns a `HijackedResponse`."""
-    transport = request.transport
-    if transport is None:
+    if request.transport is None:
         raise ConnectionResetError("the client has disconnected")
+    return _streams(request.transport, asyncio.StreamReader())
+
+
+def hijack_client(response: ClientResponse) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Take the connection of a response with status 101 away from the HTTP client; the response is closed afterwards."""
+    connection = response.connection
+    if connection is None or connection.transport is None or connection.protocol is None:
+        raise ConnectionResetError("the server has disconnected")
     reader = asyncio.StreamReader()
+    # Takes what has already arrived after the head.
+    connection.protocol.set_parser(_Collector(reader), None)
+    assert isinstance(connection.transport, asyncio.Transport)
+    return _streams(connection.transport, reader)
+
+
+def _streams(
+    transport: asyncio.Transport, reader: asyncio.StreamReader
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     protocol = _HijackedProtocol(reader, transport.get_protocol())
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
     return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
+
+
+class _Collector:
+    """Passes bytes on, in the place of aiohttp's parser of WebSockets."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self._reader.feed_data(data)
+        return False, b""
+
+    def feed_eof(self) -> None:
+        self._reader.feed_eof()
 
 
 class _HijackedProtocol(asyncio.StreamReaderProtocol):

@@ -17,7 +17,7 @@ from pykubelet.api.names import (
     port_number_errors,
     wildcard_dns1123_subdomain_errors,
 )
-from pykubelet.api.schema import Resource
+from pykubelet.api.schema import INGRESSES
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.addresses import load_balancer_addresses, load_balancer_warnings
@@ -202,7 +202,7 @@ def _hosts(rules: list[Document]) -> str:
 
 
 KIND = Kind(
-    resource=Resource("networking.k8s.io", "v1", "ingresses", "Ingress"),
+    resource=INGRESSES,
     definition="networking.v1.Ingress",
     short_names=("ing",),
     subresources=("status",),

@@ -2,14 +2,14 @@
 
 import hashlib
 import os
-import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.aio.threads import in_thread
 from pykubelet.podnetwork.namespaces import NetworkNamespaces
 from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, Netlink
-from pykubelet.podnetwork.nft import NFT_MISSING, nft_program
+from pykubelet.podnetwork.nft import nft_program
 
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _TRIAL = "trial"
@@ -24,7 +24,7 @@ def user_problem() -> str:
 
 def program_problem() -> str:
     """The reason why pods would not reach other machines, nor have host ports; empty if there is none."""
-    return "" if nft_program() else NFT_MISSING
+    return "" if nft_program() else "nft is not installed (Debian package nftables)"
 
 
 async def machine_problem(folder: Path) -> str:
@@ -50,9 +50,9 @@ def _try(folder: Path) -> None:
     try:
         with namespaces.created(_TRIAL):
             pass
-        with namespaces.path(_TRIAL).open("rb") as namespace:
+        # The link of an earlier trial is removed a moment after it: links are possible then.
+        with namespaces.path(_TRIAL).open("rb") as namespace, suppress(FileExistsError):
             host.create_veth(link, peer="eth0", peer_index=2, namespace=namespace.fileno())
-        socket.if_nametoindex(link)
     finally:
         host.close()
         namespaces.remove(_TRIAL)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Never
 
 from pykubelet.aio.packets import receive, send
+from pykubelet.podnetwork.conntrack import NETLINK_NETFILTER
 from pykubelet.podnetwork.netlink import LOOPBACK_INDEX, Netlink
 from pykubelet.podnetwork.network_operations import NetworkOperations, allow_all_ports
 
@@ -31,8 +32,6 @@ VERSION = 1
 """Changes when an agent cannot work with a holder of an earlier version."""
 BUSY = b"busy"
 """What one says that finds another holder in its folder, which may be just ending."""
-NETFILTER = 12
-"""The netlink protocol of connection tracking."""
 
 _NAME = re.compile(r"[0-9a-f]{1,64}")
 """The names of networks are ids of sandboxes; nothing else may become a path."""
@@ -44,7 +43,7 @@ _NFT_ARGUMENTS = 8
 _SOCKETS = frozenset(
     {
         *((family, kind, 0) for family in (socket.AF_INET, socket.AF_INET6) for kind in (1, 2)),
-        (socket.AF_NETLINK, socket.SOCK_RAW, NETFILTER),
+        (socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER),
     }
 )
 """The families, kinds and protocols of sockets that are handed out."""
@@ -283,7 +282,7 @@ def _connect_node(operations: NetworkOperations, service_cidr: str) -> None:
     """Set up what is there for all pods: loopback with the gateway's address, forwarding, a route for Services."""
     netlink = Netlink()
     netlink.set_up(LOOPBACK_INDEX)
-    operations.prepare()
+    operations.forward()
     # The kernel looks for a route before the rules of Services change the destination of what this node sends.
     netlink.add_route(service_cidr, LOOPBACK_INDEX, source=operations.gateway)
     netlink.close()

@@ -15,7 +15,8 @@ import pykubelet
 from pykubelet.aio.backoff import Backoff, Retries
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.packets import receive, send
-from pykubelet.podnetwork.holder import BUSY, NETFILTER, SOCKET, VERSION
+from pykubelet.podnetwork.conntrack import NETLINK_NETFILTER
+from pykubelet.podnetwork.holder import BUSY, SOCKET, VERSION
 from pykubelet.podnetwork.network_operations import NetworkOperations
 from pykubelet.podnetwork.nft import NFT_SECONDS, NftResult, nft_program
 
@@ -117,13 +118,13 @@ class HolderClient:
     async def take_over(self, known: Mapping[str, str], last: str) -> Collection[str]:
         return list((await self._ask("take_over", known=dict(known), last=last))["lost"])
 
-    async def prepare(self) -> None:
+    async def forward(self) -> None:
         """Does nothing: the holder does so when it starts."""
 
-    async def retire(self) -> None:
+    async def release(self) -> None:
         """Does nothing: all of it ends with the holder."""
 
-    async def attach(self, name: str, *, is_on_loopback: bool) -> str:  # noqa: ARG002  the machine's loopback is elsewhere
+    async def attach(self, name: str, is_on_loopback: bool = False) -> str:  # noqa: ARG002  the machine's loopback is elsewhere
         return str((await self._ask("attach", name=name))["address"])
 
     async def detach(self, name: str) -> None:
@@ -144,7 +145,7 @@ class HolderClient:
 
     async def open_conntrack(self) -> socket.socket:
         """A netlink socket for the connections that the network tracks."""
-        return await self.open_socket("", socket.AF_NETLINK, socket.SOCK_RAW, NETFILTER)
+        return await self.open_socket("", socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER)
 
     async def run_nft(self, arguments: Sequence[str], text: str = "") -> NftResult:
         # Files in memory instead of pipes: nothing blocks, however much nft reads or writes.

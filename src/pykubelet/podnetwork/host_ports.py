@@ -6,11 +6,13 @@ number of pods. A port with a `hostIP` is also found by that address, before one
 Upstream: staging/src/k8s.io/cri-api/pkg/apis/runtime/v1/api.proto
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from ipaddress import IPv4Address, ip_address
 from typing import NamedTuple
 
 from msgspec import Struct
+
+from pykubelet.podnetwork.conntrack import Flow
 
 PORTS, ADDRESS_PORTS, HAIRPINS = "host-ports", "host-address-ports", "hairpins"
 """The names of the maps, and of the set of pods that may reach themselves through a host port."""
@@ -68,6 +70,14 @@ def elements(address: str, mappings: Iterable[PortMapping]) -> tuple[Element, ..
     return (*found, Element(HAIRPINS, f"{address} . {address}")) if found else ()
 
 
+def stale_flows(flows: Iterable[Flow], address: str, machine: Collection[str]) -> list[Flow]:
+    """The connections to a host port at one of the machine's addresses that the pod with this address does not answer.
+
+    They began before the pod had the port, or another pod had it; those through the machine to elsewhere stay.
+    """
+    return [one for one in flows if one.destination[0] in machine and one.answers[0] != address]
+
+
 class HostPorts:
     """Records which pod has which element of a table; returns the nft commands that make the kernel follow."""
 
@@ -86,12 +96,13 @@ class HostPorts:
         self._owners.update({(one.place, one.key): pod for one in wanted})
         return self._commands("add", wanted)
 
-    def remove(self, pod: str) -> str:
-        """Forget a pod; empty if it has no ports."""
-        gone = self._pods.pop(pod, ())
-        for one in gone:
+    def removal(self, pod: str) -> str:
+        """The commands for a pod that is going, which stays recorded; empty if it has no ports."""
+        return self._commands("delete", [one._replace(value="") for one in self._pods.get(pod, ())])
+
+    def forget(self, pod: str) -> None:
+        for one in self._pods.pop(pod, ()):
             del self._owners[one.place, one.key]
-        return self._commands("delete", [one._replace(value="") for one in gone])
 
     def everything(self) -> str:
         """The commands that add the ports of all pods to an empty table."""

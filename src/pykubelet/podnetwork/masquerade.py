@@ -40,11 +40,13 @@ class Masquerade:
             log.debug("nftables table of pods not removed", cause=error)
 
     async def run(self, commands: str) -> str:
-        """Run commands in one transaction; a cancelled caller waits until it is done, so that nothing overlaps with it."""
+        """Run commands in one transaction. A cancelled call has taken effect or not."""
         try:
             result = await self._run_nft(("-f", "-"), commands)
+        except TimeoutError:
+            return "nft took too long"
         except OSError as error:
-            return error.strerror or str(error)
+            return str(error)
         return result.errors.decode(errors="replace").strip() if result.exit_code else ""
 
 

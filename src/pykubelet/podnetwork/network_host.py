@@ -30,14 +30,14 @@ class NetworkHost(Protocol):
     async def take_over(self, known: Mapping[str, str], last: str) -> Collection[str]:
         """Take over networks of earlier agents, `known` with their addresses, and remove others; returns lost ones."""
 
-    async def prepare(self) -> None:
-        """Make the node a router for pods, with the address of their gateway."""
+    async def forward(self) -> None:
+        """Turn on forwarding of packets between pods, and from pods to elsewhere; add the pods' gateway."""
 
-    async def retire(self) -> None:
-        """Remove what `prepare` has added, but nothing of a pod."""
+    async def release(self) -> None:
+        """Remove the gateway from where pods do not need it; OSError if it is not there."""
 
-    async def attach(self, name: str, *, is_on_loopback: bool) -> str:
-        """Create a network; returns the pod's address. With `is_on_loopback` it may get packets from 127.0.0.1."""
+    async def attach(self, name: str, is_on_loopback: bool = False) -> str:
+        """Create a network; returns the pod's address. `is_on_loopback` admits packets that come from 127.0.0.1."""
 
     async def detach(self, name: str) -> None:
         """Remove a network if it exists."""
@@ -63,13 +63,13 @@ class LocalNetworkHost:
     async def take_over(self, known: Mapping[str, str], last: str) -> Collection[str]:
         return await self._in_thread(self._operations.take_over, known, last)
 
-    async def prepare(self) -> None:
-        await self._in_thread(self._operations.prepare)
+    async def forward(self) -> None:
+        await self._in_thread(self._operations.forward)
 
-    async def retire(self) -> None:
-        await self._in_thread(self._operations.retire)
+    async def release(self) -> None:
+        await self._in_thread(self._operations.release)
 
-    async def attach(self, name: str, *, is_on_loopback: bool) -> str:
+    async def attach(self, name: str, is_on_loopback: bool = False) -> str:
         return await self._in_thread(self._operations.attach, name, is_on_loopback)
 
     async def detach(self, name: str) -> None:

@@ -11,7 +11,7 @@ its links, addresses and routes. The holder (`holder.py`) imports this module to
 import ipaddress
 import socket
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
@@ -57,10 +57,13 @@ class NetworkOperations:
             self.namespaces.remove(name)
         return lost
 
-    def prepare(self) -> None:
-        """Make the node a router with the pods' gateway; the links of pods of earlier versions join the others."""
-        self.namespaces.make_folder()
+    def forward(self) -> None:
+        """Turn on forwarding of packets and add the pods' gateway; OSError if this user may not.
+
+        The links of pods of earlier versions join those by whose group rules recognise them.
+        """
         _FORWARDING.write_text("1")
+        self.namespaces.make_folder()
         add_gateway(self.gateway)
         host = Netlink()
         try:
@@ -69,21 +72,17 @@ class NetworkOperations:
         finally:
             host.close()
 
-    def retire(self) -> None:
-        """Remove what `prepare` has added for pods; their links have the gateway's address too."""
-        with suppress(OSError):
-            remove_gateway(self.gateway)
+    def release(self) -> None:
+        """Remove the gateway where only the node needs it; the links of pods have it too."""
+        remove_gateway(self.gateway)
 
     def attach(self, name: str, is_on_loopback: bool = False) -> str:
-        """Create a network; returns the pod's address. OSError leaves nothing behind.
-
-        With `is_on_loopback` packets from 127.0.0.1 reach it, if rules send them there.
-        """
+        """Create a network; returns the pod's address. OSError leaves nothing behind."""
         host = Netlink()
         try:
             self.addresses[name] = self._connect(name, host)
             if is_on_loopback:
-                # The table of masquerade.py drops packets that come to 127.0.0.0/8.
+                # Packets from 127.0.0.1 may leave through this link. The table drops those that come to 127.0.0.0/8.
                 (_LINKS / _link_name(name) / "route_localnet").write_text("1")
         except OSError:
             self.addresses.pop(name, None)
@@ -157,7 +156,7 @@ def free_addresses(pod_range: ipaddress.IPv4Network, taken: Collection[str], las
     after = int(ipaddress.IPv4Address(last)) + 1 if last else first
     start = after if first <= after < end else first
     used = frozenset(taken)
-    for number in (*range(start, end), *range(first, start)):
+    for number in chain(range(start, end), range(first, start)):
         address = str(ipaddress.IPv4Address(number))
         if address not in used:
             yield address

@@ -1,15 +1,16 @@
 """Runs the program nft in the network namespace of this process."""
 
+import asyncio
+import os
 import shutil
-import subprocess
+from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from pykubelet.aio.threads import in_thread
-
+# Debian's path of ordinary users lacks these.
+_SYSTEM_PATH = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/bin"))
 NFT_SECONDS = 60.0
 """How long nft may take: a table of 100,000 endpoints takes some seconds."""
-NFT_MISSING = "nft is not installed (Debian package nftables)"
 
 
 class NftResult(NamedTuple):
@@ -21,34 +22,27 @@ class NftResult(NamedTuple):
 
 
 RunNft = Callable[[Sequence[str], str], Awaitable[NftResult]]
-"""Runs nft with arguments and its input in some network namespace; OSError if it does not start, or does not end in time."""
+"""Runs nft with arguments and its input in some network namespace."""
 
 
 def nft_program() -> str | None:
-    """The path of the program nft, if it is installed; ordinary users' path of Debian lacks its folder."""
-    return shutil.which("nft", path="/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin")
+    """The path of nft; None if it is not installed."""
+    return shutil.which("nft", path=_SYSTEM_PATH)
 
 
 async def run_nft(arguments: Sequence[str], text: str = "") -> NftResult:
-    """Run nft; a cancelled caller waits until it is done, so that nothing overlaps with it."""
-    return await in_thread(_run, arguments, text)
-
-
-def _run(arguments: Sequence[str], text: str) -> NftResult:
+    """Run nft with `text` as its input. OSError if it does not start, TimeoutError if it does not end."""
     program = nft_program()
     if program is None:
-        raise FileNotFoundError(NFT_MISSING)
+        raise FileNotFoundError("the program nft is missing: install the package nftables")
+    process = await asyncio.create_subprocess_exec(
+        program, *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={}, cwd="/", start_new_session=True
+    )
     try:
-        done = subprocess.run(  # noqa: S603  a program of the system
-            [program, *arguments],
-            input=text.encode(),
-            capture_output=True,
-            env={},
-            cwd="/",
-            start_new_session=True,
-            timeout=NFT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TimeoutError(f"nft took more than {NFT_SECONDS:.0f} seconds") from error
-    return NftResult(done.returncode, done.stdout, done.stderr)
+        async with asyncio.timeout(NFT_SECONDS):
+            output, errors = await process.communicate(text.encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return NftResult(process.returncode or 0, output, errors)

@@ -1,7 +1,6 @@
-"""Gives process pods networks of their own: a namespace, a link to the node, an address, host ports.
+"""Gives process pods networks of their own: a namespace, a link to the node, an address.
 
-`network_operations.py` says how such a network is made. Host ports and the other rules are in one nftables table, see
-`masquerade.py`.
+`network_operations.py` says how such a network is made.
 """
 
 import socket
@@ -10,9 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from pykubelet.aio.log import get_logger
-from pykubelet.podnetwork.host_ports import HostPortError, HostPorts, PortMapping
+from pykubelet.aio.threads import in_thread
+from pykubelet.podnetwork.conntrack import NETLINK_NETFILTER, delete_flows, read_flows
+from pykubelet.podnetwork.host_ports import HostPortError, HostPorts, PortMapping, stale_flows
 from pykubelet.podnetwork.masquerade import Masquerade
 from pykubelet.podnetwork.network_host import LocalNetworkHost, NetworkHost
+from pykubelet.podnetwork.node_address import own_addresses
 
 log = get_logger(__name__)
 
@@ -68,7 +70,7 @@ class PodNetworks:
                 self._host_ports.add(name, known[name], mappings.get(name, ()))
         if self.is_enabled:
             try:
-                await self._host.prepare()
+                await self._host.forward()
             except OSError as error:
                 raise PodNetworkError(f"the machine cannot forward packets of pods: {_reason(error)}") from error
             if problem := await self._masquerade.apply(self._host_ports.everything()):
@@ -79,7 +81,8 @@ class PodNetworks:
         """Remove what is there for all pods if there is no pod any more."""
         if self.is_enabled:
             with suppress(OSError):
-                await self._host.retire()
+                await self._host.release()
+        # Also if earlier agents gave pods networks.
         if not self._names and self._folder.exists():
             await self._masquerade.remove()
 
@@ -87,7 +90,7 @@ class PodNetworks:
         """Create a network with these host ports; returns the pod's address. A cancelled call has created it or not."""
         self._names.add(name)
         try:
-            address = await self._host.attach(name, is_on_loopback=any(one.is_on_loopback for one in mappings))
+            address = await self._host.attach(name, any(one.is_on_loopback for one in mappings))
         except OSError as error:
             self._names.discard(name)
             raise PodNetworkError(f"the pod's network cannot be created: {_reason(error)}") from error
@@ -97,19 +100,15 @@ class PodNetworks:
 
     async def detach(self, name: str) -> None:
         """Remove a network if it exists."""
-        # First, so that the ports never lead to the next pod with this address.
-        await self._close_host_ports(name)
         if name not in self._names:
             return
+        # First, so that the ports never lead to the next pod with this address.
+        await self._close_host_ports(name)
         try:
             await self._host.detach(name)
         except OSError as error:
             raise PodNetworkError(f"the pod's network cannot be removed: {_reason(error)}") from error
         self._names.discard(name)
-
-    async def open_socket(self, name: str, family: socket.AddressFamily) -> socket.socket:
-        """A TCP socket in a pod's network, which stays in it wherever it is used; OSError if that is gone."""
-        return await self._host.open_socket(name, family, socket.SOCK_STREAM)
 
     async def _open_host_ports(self, name: str, address: str, mappings: Sequence[PortMapping]) -> None:
         try:
@@ -119,15 +118,42 @@ class PodNetworks:
         if problem:
             await self.detach(name)
             raise PodNetworkError(f"the pod's host ports cannot be opened: {problem}")
+        try:
+            await self._end_stale_flows(address, mappings)
+        except OSError as error:
+            log.warning("older UDP clients of a host port may not reach its pod", cause=_reason(error), address=address)
+
+    async def _end_stale_flows(self, address: str, mappings: Sequence[PortMapping]) -> None:
+        """End UDP connections to host ports that the kernel would still send elsewhere."""
+        ports = [one.host_port for one in mappings if one.protocol == "UDP"]
+        if not ports:
+            return
+        with await self._host.open_socket("", socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as netlink:
+            await in_thread(_end_stale_flows, netlink, address, ports)
 
     async def _close_host_ports(self, name: str) -> None:
-        commands = self._host_ports.remove(name)
-        if not commands or not await self._masquerade.run(commands):
+        commands = self._host_ports.removal(name)
+        if not commands:
             return
-        # Somebody else has changed the table, such as an administrator who flushed all rules.
-        problem = await self._masquerade.apply(self._host_ports.everything()) if self.is_enabled else ""
-        if problem:
-            log.warning("host ports of a pod that is gone not closed", cause=problem)
+        # Recorded until it is done: a cancelled call is repeated.
+        problem = await self._masquerade.run(commands)
+        self._host_ports.forget(name)
+        if problem and self.is_enabled:
+            # A cancelled call has done it, or an administrator has changed the table.
+            problem = await self._masquerade.apply(self._host_ports.everything())
+            if problem:
+                log.warning("host ports of a pod that is gone not closed", cause=problem)
+
+    async def open_socket(self, name: str, family: socket.AddressFamily) -> socket.socket:
+        """A TCP socket in a pod's network, which stays in it wherever it is used; OSError if that is gone."""
+        return await self._host.open_socket(name, family, socket.SOCK_STREAM)
+
+
+def _end_stale_flows(netlink: socket.socket, address: str, ports: Collection[int]) -> None:
+    machine = frozenset(map(str, own_addresses()))
+    for port in ports:
+        stale = stale_flows(read_flows(netlink, socket.AF_INET, port), address, machine)
+        delete_flows(netlink, socket.AF_INET, [one for one in stale if one.destination[1] == port])
 
 
 def _reason(error: OSError) -> str:

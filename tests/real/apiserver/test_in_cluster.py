@@ -1,11 +1,13 @@
 """A cluster that knows itself: its pods reach the API with what every client library expects, and nobody else does."""
 
+import base64
 import json
 import os
 import socket
 import ssl
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,6 +86,11 @@ def endpoint(kubectl: Kubectl) -> tuple[str, int]:
     return found[0]["endpoints"][0]["addresses"][0], found[0]["ports"][0]["port"]
 
 
+def openid_configuration(kubectl: Kubectl) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(kubectl("get", "--raw", "/.well-known/openid-configuration"))
+    return found
+
+
 def test_client_library_in_a_pod_needs_no_configuration(up: UpProcess, tmp_path: Path) -> None:
     """The pod is created right after the start; its token lists what a role allows, and no more."""
     kubectl = Kubectl(up.kubeconfig, "default", tmp_path / "cache")
@@ -151,6 +158,20 @@ def test_listener_for_pods_is_the_same_server(up: UpProcess, tmp_path: Path) -> 
             assert opened.recv(12) == b"HTTP/1.1 403"
 
 
+def test_keys_of_tokens_are_where_pods_reach_them(up: UpProcess, tmp_path: Path) -> None:
+    """A pod that verifies another one's token fetches the keys from the address that the discovery document names."""
+    kubectl = Kubectl(up.kubeconfig, "default", tmp_path / "cache")
+    address, port = endpoint(kubectl)
+    found = openid_configuration(kubectl)
+    assert found["jwks_uri"] == f"https://{address}:{port}/openid/v1/jwks"
+    token = kubectl("create", "token", "default").strip()
+    signed_with = json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "=="))["kid"]
+    trusted = ssl.create_default_context(cafile=str(up.data / "pki/ca.crt"))
+    request = urllib.request.Request(found["jwks_uri"], headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=20, context=trusted) as answer:
+        assert signed_with in {key["kid"] for key in json.load(answer)["keys"]}
+
+
 def test_server_alone_on_loopback_has_no_endpoints(tmp_path: Path) -> None:
     """The service is there all the same, and one line of the log says why nothing reaches it."""
     server = ServerProcess(tmp_path).start()
@@ -158,6 +179,8 @@ def test_server_alone_on_loopback_has_no_endpoints(tmp_path: Path) -> None:
         kubectl = Kubectl(server.kubeconfig, "default", tmp_path / "cache")
         assert kubectl.json("get", "service", "kubernetes")["spec"]["clusterIP"] == "10.96.0.1"
         assert kubectl.json("get", "endpointslices,endpoints")["items"] == []
+        # Only programs of this machine reach the server, and the keys with it.
+        assert openid_configuration(kubectl)["jwks_uri"].startswith(server.url)
         assert server.has_said("has no endpoints")
     finally:
         assert server.stop() == 0

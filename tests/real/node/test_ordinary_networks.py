@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -191,6 +192,16 @@ def test_networks_survive_kill_9_and_end_with_their_pods(up: OrdinaryUp) -> None
     until(lambda: not up.holders)
     assert not any((up.state / "networks").iterdir())
     assert not (up.state / "holder" / "socket").exists()
+
+
+def test_down_ends_pods_and_the_holder(up: OrdinaryUp) -> None:
+    start_web(up)
+    assert len(up.holders) == 1
+    command = [*up.wrapper(), sys.executable, "-m", "pykubelet", "down", "--data-dir", str(up.data)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    until(lambda: not up.holders)
+    assert not any((up.state / "networks").iterdir())
 
 
 def test_killed_holder_is_replaced_and_pods_get_new_networks(up: OrdinaryUp) -> None:

@@ -5,6 +5,7 @@ import fcntl
 import socket
 import struct
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,23 @@ async def test_host_port_comes_before_a_program_of_the_machine_and_ends_with_its
             own.accept()[0].close()
     second = await server(lab, host_port())
     assert (await asked(here(), MACHINE))[0] == second.pod.metadata.name
+
+
+async def test_udp_client_that_keeps_its_port_reaches_the_next_pod(lab: Lab, runtime: ProcessRuntime) -> None:
+    first = await server(lab, host_port(protocol="UDP"), kind=socket.SOCK_DGRAM)
+    with here(socket.SOCK_DGRAM) as client:
+        client.settimeout(10)
+        client.connect((MACHINE, 8080))
+        client.send(b"?")
+        assert client.recv(100).split()[0].decode() == first.pod.metadata.name
+        await runtime.stop(first.sandbox_id, 0)
+        with suppress(OSError):
+            # Nobody answers, which the kernel remembers too.
+            client.send(b"?")
+        second = await server(lab, host_port(protocol="UDP"), kind=socket.SOCK_DGRAM)
+        client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        client.send(b"?")
+        assert client.recv(100).split()[0].decode() == second.pod.metadata.name
 
 
 async def test_host_ports_outlive_the_agent(root: Path) -> None:

@@ -1,5 +1,6 @@
 """`pykubelet proxy` and `up` as programs, on a machine with a network of its own."""
 
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -55,6 +56,9 @@ class Proxy(_OnNode, PykubeletProcess):
         return ["proxy", *self.options]
 
 
+_HEALTHY = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:10256/healthz').read().decode())"
+
+
 def kubectl(lab: NetworkLab, kubeconfig: Path, *words: str, text: str = "") -> str:
     return lab.node.run("kubectl", f"--kubeconfig={kubeconfig}", *words, text=text)
 
@@ -80,6 +84,8 @@ def test_command_serves_and_cleans_up(lab: NetworkLab, tmp_path: Path) -> None:
         caller = Caller(lab.client, IP, 80)
         stack.callback(caller.close)
         assert caller.ask()[0] == POD
+        health = lab.node.run(sys.executable, "-c", _HEALTHY)
+        assert '"nodeEligible":true' in health
         refused = Proxy("--kubeconfig", config).refusal()
         assert refused == f"process {proxy.pid} runs a service proxy in this network namespace: stop it first"
         assert "stop it first" in Proxy("--cleanup").refusal()
@@ -115,6 +121,64 @@ def test_second_cluster_says_why_it_has_no_addresses(lab: NetworkLab, tmp_path: 
         for one in (first, second):
             if one.is_running:
                 one.kill()
+
+
+def test_down_removes_the_rules_unless_another_proxy_uses_them(lab: NetworkLab, tmp_path: Path) -> None:
+    """Of two clusters, the second takes over the rules of a killed one, and they end with it."""
+    Up.lab = lab
+    first, second = (Up(tmp_path / name, "--service-proxy", runtime="sim", name=name) for name in ("one", "two"))
+    for one in (first, second):
+        one.data.parent.mkdir()
+    try:
+        first.start()
+        until(lambda: TABLE in tables(lab))
+        second.start()
+        first.kill()
+        until(lambda: _owner() == second.pid)
+        lab.node.run(sys.executable, "-m", "pykubelet", "down", "--data-dir", str(first.data))
+        assert TABLE in tables(lab)
+        second.kill()
+        assert TABLE in tables(lab)
+        lab.node.run(sys.executable, "-m", "pykubelet", "down", "--data-dir", str(second.data))
+        assert TABLE not in tables(lab)
+    finally:
+        for one in (first, second):
+            if one.is_running:
+                one.kill()
+
+
+def masquerades(lab: NetworkLab) -> list[str]:
+    return [line for line in tables(lab).splitlines() if "pykubelet-" in line and TABLE not in line]
+
+
+def links(lab: NetworkLab) -> str:
+    return lab.node.run(sys.executable, "-c", "import socket; print(socket.if_nameindex())")
+
+
+def test_down_removes_the_networks_of_pods(lab: NetworkLab, tmp_path: Path) -> None:
+    """Their links, addresses, namespaces and masquerading, after a kill."""
+    Up.lab = lab
+    up = Up(tmp_path, "--pod-network", "own", name="node-1")
+    container = {"name": "main", "image": "any", "command": ["sleep", "1000"]}
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sleeps"}, "spec": spec}
+    networks = up.data / "node/process/networks"
+    try:
+        up.start()
+        kubectl(lab, up.kubeconfig, "apply", "-f", "-", text=serializer.encode(pod).decode())
+        kubectl(lab, up.kubeconfig, "wait", "--for=condition=Ready", "--timeout=40s", "pod/sleeps")
+        up.kill()
+        assert "veth" in links(lab)
+        assert masquerades(lab)
+        assert list(networks.iterdir())
+        lab.node.run(sys.executable, "-m", "pykubelet", "down", "--data-dir", str(up.data))
+        until(lambda: "veth" not in links(lab))
+        assert not masquerades(lab)
+        assert not list(networks.iterdir())
+    finally:
+        if up.is_running:
+            up.kill()
+        end_containers(up.data / "node/process")
 
 
 _IN_CLUSTER = """
@@ -153,6 +217,23 @@ def _owner() -> int:
     return int(newest.read_text())
 
 
+def test_health_address_that_is_taken_is_an_error(lab: NetworkLab, tmp_path: Path) -> None:
+    """The proxy would otherwise seem to be down."""
+    Proxy.lab = lab
+    config = tmp_path / "kubeconfig"
+    config.write_text(_NO_SERVER)
+    with lab.node.inside(), socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        said = Proxy("--kubeconfig", str(config), "--healthz-bind-address", address).refusal()
+    assert said.startswith(f"the health of the proxy cannot be served on {address}: Address already in use; choose")
+
+
+_NO_SERVER = (
+    "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],"
+    " clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]}"
+)
+
+
 class Powerless(Proxy):
     """Root without the right to change the network, as in most containers."""
 
@@ -164,10 +245,7 @@ def test_user_without_the_right_is_refused(lab: NetworkLab, tmp_path: Path) -> N
     """The command ends with one line that says why."""
     Proxy.lab = lab
     config = tmp_path / "kubeconfig"
-    config.write_text(
-        "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],"
-        " clusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]}"
-    )
+    config.write_text(_NO_SERVER)
     said = Powerless("--kubeconfig", str(config)).refusal()
     assert said.startswith("the service proxy cannot run: nftables cannot be changed by this user: ")
     assert "Operation not permitted" in said

@@ -55,7 +55,14 @@ def test_check_prints_nothing_for_valid_manifests(tmp_path: Path) -> None:
     assert (done.exit_code, done.output) == (0, "")
 
 
-@pytest.mark.parametrize("path", ["examples", "deploy/controllers.yaml"])
+def test_check_accepts_a_headless_service_as_people_write_it() -> None:
+    """With clusterIP only: the server fills in the list of addresses."""
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: None, ports: [{port: 80}]}\n"
+    done = CliRunner().invoke(main, ["check", "-"], input=service)
+    assert (done.exit_code, done.output) == (0, "")
+
+
+@pytest.mark.parametrize("path", ["examples", "examples/shop", "deploy/controllers.yaml"])
 def test_check_accepts_the_manifests_of_this_project(path: str) -> None:
     done = CliRunner().invoke(main, ["check", str(Path(__file__).parents[3] / path)])
     assert (done.exit_code, done.output) == (0, "")

@@ -59,3 +59,13 @@ def test_candidates_include_every_selector_that_matches(
     assert len(found) == len(set(found))
     assert set(found) >= {key for key, asked in known.items() if key.startswith("n1/") and has_labels(labels, asked)}
     assert all(not known[key] or known[key].items() & labels.items() for key in found)
+
+
+def test_selecting_objects_are_stored_under_their_rarest_label() -> None:
+    """An object with a label that many select is compared with few of them."""
+    index = SelectorIndex()
+    for number in range(100):
+        index.put(f"n1/{number}", {"app": "web", "number": str(number)})
+    found = [*index.candidates(pod("n1", "x", {"app": "web", "number": "70"}))]
+    assert "n1/70" in found
+    assert len(found) < 5

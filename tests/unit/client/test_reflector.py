@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from logged_bugs import LoggedBugs
 from pykubelet.api import schema
 from pykubelet.api.errors import ApiError, Expired, Forbidden, InternalError, NotReached, Timeout, TooManyRequests
 
@@ -249,7 +250,9 @@ async def test_reflector_raises_forbidden_when_configured_to_give_up(following: 
                 await task
 
 
-async def test_reflector_survives_a_sink_that_raises(caplog: pytest.LogCaptureFixture, following: Follow) -> None:
+async def test_reflector_survives_a_sink_that_raises(
+    caplog: pytest.LogCaptureFixture, following: Follow, logged_bugs: LoggedBugs
+) -> None:
     """The error is logged, and the next change is delivered."""
     follow = following()
     async with follow.running():
@@ -260,3 +263,4 @@ async def test_reflector_survives_a_sink_that_raises(caplog: pytest.LogCaptureFi
             await settle()
         assert ("added", "next") in follow.sink.heard
     assert [record.message for record in caplog.records] == ["event handler failed"]
+    logged_bugs.found.clear()

@@ -36,6 +36,7 @@ _DEFINITIONS = {
     "roles.rbac.authorization.k8s.io": "rbac.v1.Role",
     "runtimeclasses.node.k8s.io": "node.v1.RuntimeClass",
     "statefulsets.apps": "apps.v1.StatefulSet",
+    "ingressclasses.networking.k8s.io": "networking.v1.IngressClass",
     "storageclasses.storage.k8s.io": "storage.v1.StorageClass",
 }
 _KINDS = [pytest.param(_STRATEGIES[definition], definition, id=name) for name, definition in _DEFINITIONS.items()]

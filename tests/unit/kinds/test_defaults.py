@@ -1,4 +1,4 @@
-"""The defaults of every kind: what a document gets that states nothing but what it must."""
+"""What every kind does alike: defaults of a document that states nothing but what it must, and checks of metadata."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ import pytest
 
 from pykubelet.api.patch.json_merge_patch import diff_merge
 from pykubelet.kinds.registry import KINDS
-from strategy_calls import POD_SPEC, SELECTOR, TEMPLATE
+from strategy_calls import POD_SPEC, SELECTOR, SYSTEM, TEMPLATE
 
-_STRATEGIES = {kind.definition: kind.strategy for kind in KINDS}
+_KINDS = {kind.definition: kind for kind in KINDS}
 
 _CONTAINER = {
     "name": "c",
@@ -236,5 +236,56 @@ def test_document_gets_the_defaults_of_its_kind(
 ) -> None:
     """The defaults are compared as the merge patch from what was sent to what is stored."""
     sent = {"metadata": {"name": "x"}, **document}
-    stored = _STRATEGIES[definition].default(sent)
+    stored = _KINDS[definition].strategy.default(sent)
     assert diff_merge(sent, stored) == added
+
+
+# How often an invalid label is reported on create, on update and on update of the status (None without one), and the
+# generation of a new object. Upstream checks metadata twice where the update of a kind validates the whole object.
+REPORTS: dict[str, tuple[int, int, int | None, int | None]] = {
+    "core.v1.ConfigMap": (1, 2, None, None),
+    "core.v1.Secret": (1, 2, None, None),
+    "core.v1.ServiceAccount": (1, 2, None, None),
+    "core.v1.Namespace": (1, 2, 1, None),
+    "core.v1.PersistentVolumeClaim": (1, 3, 1, None),
+    "core.v1.PersistentVolume": (1, 2, 1, None),
+    "core.v1.Endpoints": (1, 2, None, None),
+    "core.v1.Service": (1, 1, 1, None),
+    "core.v1.ReplicationController": (1, 2, 1, 1),
+    "apps.v1.ReplicaSet": (1, 1, 1, 1),
+    "apps.v1.Deployment": (1, 1, 0, 1),
+    "apps.v1.StatefulSet": (1, 1, 1, 1),
+    "apps.v1.DaemonSet": (1, 1, 1, 1),
+    "batch.v1.Job": (1, 2, 1, 1),
+    "batch.v1.CronJob": (1, 1, 0, 1),
+    "autoscaling.v2.HorizontalPodAutoscaler": (1, 1, 1, None),
+    "policy.v1.PodDisruptionBudget": (0, 0, 0, 1),
+    "discovery.v1.EndpointSlice": (1, 1, None, 1),
+    "networking.v1.NetworkPolicy": (1, 2, None, 1),
+    "scheduling.v1.PriorityClass": (1, 1, None, 1),
+    "storage.v1.StorageClass": (1, 2, None, None),
+    "rbac.v1.RoleBinding": (1, 3, None, None),
+}
+_DOCUMENTS = {definition: document for definition, document, _ in reversed(DEFAULTS)}
+_CREATED_ON_UPDATE = {"core.v1.Endpoints", "core.v1.Service", "rbac.v1.RoleBinding"}
+
+
+@pytest.mark.parametrize("definition", _DOCUMENTS)
+def test_endpoints_of_a_kind_report_an_invalid_label(definition: str) -> None:
+    kind = _KINDS[definition]
+    strategy, place = kind.strategy, {"namespace": "default"} if kind.resource.namespaced else {}
+    sent = {**_DOCUMENTS[definition], "metadata": {"name": "x", **SYSTEM, **place}}
+    stored = strategy.prepare_create(strategy.default(sent))
+    bad = {**stored, "metadata": {**stored["metadata"], "labels": {"a b": "x"}}}
+    found = {
+        "create": strategy.validate_create(bad),
+        "update": strategy.validate_update(strategy.prepare_update(bad, stored), stored),
+        "status": strategy.validate_status(strategy.prepare_status(bad, stored), stored),
+    }
+    counts = {name: sum(error.field == "metadata.labels" for error in errors) for name, errors in found.items()}
+    create, update, status, generation = REPORTS[definition]
+    assert counts == {"create": create, "update": update, "status": status or 0}
+    assert ("status" in kind.subresources) == (status is not None)
+    assert stored["metadata"].get("generation") == generation
+    assert strategy.allows_create_on_update == (definition in _CREATED_ON_UPDATE)
+    assert strategy.allows_unconditional_update == (definition != "policy.v1.PodDisruptionBudget")

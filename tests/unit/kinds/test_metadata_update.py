@@ -51,6 +51,7 @@ _DYING = {**_OLD, "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePer
             ['metadata.ownerReferences.uid: Invalid value: "": must not be empty'],
             id="owners",
         ),
+        pytest.param(_OLD, {"generation": 3}, [], id="same generation"),
     ],
 )
 def test_metadata_is_refused_when_it_changes_what_is_fixed(
@@ -58,6 +59,18 @@ def test_metadata_is_refused_when_it_changes_what_is_fixed(
 ) -> None:
     """The messages are the API server's, in its order."""
     assert [str(error) for error in metadata_update_errors({**old, **change}, old)] == messages
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"labels": {"a b": "x"}}, "labels"),
+        ({"annotations": {"a b": "x"}}, "annotations"),
+        ({"managedFields": [{"operation": "X", "fieldsType": "FieldsV1"}]}, "managedFields[0].operation"),
+    ],
+)
+def test_metadata_is_refused_when_a_part_of_it_is_invalid(change: dict[str, Any], field: str) -> None:
+    assert [error.field for error in metadata_update_errors({**_OLD, **change}, _OLD)] == [f"metadata.{field}"]
 
 
 @given(st.dictionaries(st.from_regex("[a-z]{1,9}", fullmatch=True), st.from_regex("[a-z]{0,9}", fullmatch=True)))

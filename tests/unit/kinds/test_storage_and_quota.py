@@ -228,6 +228,17 @@ def test_limits_of_containers_are_completed_from_each_other() -> None:
             id="any ratio to nothing",
         ),
         pytest.param({"type": "Pod", "maxLimitRequestRatio": {"cpu": "1"}}, [], id="ratio of one"),
+        *(
+            pytest.param(
+                {"type": "Container", field: {"gold": "1"}},
+                [
+                    f'spec.limits[0].{field}[gold]: Invalid value: "gold": must be a standard resource type or fully qualified',
+                    f'spec.limits[0].{field}[gold]: Invalid value: "gold": must be a standard resource for containers',
+                ],
+                id=f"{field} of no resource",
+            )
+            for field in ("maxLimitRequestRatio", "defaultRequest")
+        ),
         pytest.param(
             {"type": "Pod", "maxLimitRequestRatio": {"cpu": "999m"}},
             ['spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: "999m": ratio 999m is less than 1'],

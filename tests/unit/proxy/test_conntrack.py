@@ -1,6 +1,7 @@
 """Which UDP connections end when endpoints change."""
 
-from pykubelet.proxy.conntrack import Flow, stale_flows
+from pykubelet.podnetwork.conntrack import Flow
+from pykubelet.proxy.conntrack import stale_flows
 from pykubelet.proxy.topology import ProxyEndpoint
 
 ONE, TWO = ("10.1.0.1", 5353), ("10.1.0.2", 5353)

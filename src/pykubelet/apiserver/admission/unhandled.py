@@ -53,9 +53,6 @@ _WITH_PODS = (
 )
 UNHANDLED: tuple[UnhandledFeature, ...] = (
     UnhandledFeature(
-        ("ingresses.networking.k8s.io",), "Ingress", "no ingress controller runs here, so it routes nothing"
-    ),
-    UnhandledFeature(
         ("networkpolicies.networking.k8s.io",), "NetworkPolicy", "nothing here enforces it, so it restricts no traffic"
     ),
     UnhandledFeature(("resourcequotas",), "ResourceQuota", "nothing here counts or limits what a namespace uses"),

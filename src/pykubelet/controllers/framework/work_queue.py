@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pykubelet.aio.backoff import Backoff
 from pykubelet.aio.histogram import Histogram
-from pykubelet.aio.log import get_logger
+from pykubelet.aio.log import BUGS, get_logger
 from pykubelet.aio.queues import KeyedQueue
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.errors import Conflict, ServiceUnavailable
@@ -108,9 +108,13 @@ class WorkQueue:
             await sync(key)
         except Exception as error:  # noqa: BLE001  any failure is retried
             self._failures[key] = self._failures.get(key, 0) + 1
-            # A conflict only means that the object has changed since it was read.
-            write_log = log.debug if isinstance(error, Conflict) else log.warning
-            write_log("sync failed", key=key, failures=self._failures[key], cause=str(error))
+            facts = {"key": key, "failures": self._failures[key], "cause": str(error)}
+            if isinstance(error, BUGS):
+                log.error("sync failed", error=error, **facts)
+            else:
+                # A conflict only means that the object has changed since it was read.
+                write_log = log.debug if isinstance(error, Conflict) else log.warning
+                write_log("sync failed", **facts)
             self.times.retries += 1
             delay = self._retry.delay_seconds(self._failures[key])
             self.add_after(key, min(delay, UNAVAILABLE_SECONDS) if isinstance(error, ServiceUnavailable) else delay)

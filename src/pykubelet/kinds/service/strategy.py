@@ -67,6 +67,14 @@ def _default_ingress(ingress: Document) -> Document:
     return {"ipMode": "VIP", **ingress} if ingress.get("ip") else ingress
 
 
+def _prepare_create(service: Document) -> Document:
+    """Resets the status; a client that names one address need not repeat it in the list of addresses."""
+    spec = service["spec"]
+    if address := spec.get("clusterIP"):
+        spec = {"clusterIPs": [address], **spec}
+    return {**service, "spec": spec, "status": {"loadBalancer": {}}}
+
+
 def _prepare_update(new: Document, old: Document) -> Document:
     spec = _without_stale_fields(new["spec"], old["spec"])
     status = old["status"] if spec["type"] == "LoadBalancer" else {**old["status"], "loadBalancer": {}}
@@ -183,7 +191,7 @@ KIND = Kind(
     subresources=("proxy", "status"),
     strategy=Strategy(
         default=_default,
-        prepare_create=lambda service: {**service, "status": {"loadBalancer": {}}},
+        prepare_create=_prepare_create,
         validate_create=service_create_errors,
         prepare_update=_prepare_update,
         validate_update=service_update_errors,

@@ -11,8 +11,7 @@ Upstream: pkg/proxy/nftables/proxier.go, cmd/kube-proxy/app/server.go
 """
 
 import asyncio
-import socket
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -26,10 +25,13 @@ from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.api.scheme import ENDPOINT_SLICES, NODES, SERVICES, ApiObject, TypedKind
 from pykubelet.client.interface import Selection
 from pykubelet.client.reflector import ListerWatcher, Reflector
-from pykubelet.proxy.conntrack import delete_flows, open_conntrack, read_flows, stale_flows
+from pykubelet.proxy.conntrack import delete_flows, read_flows, stale_flows
+from pykubelet.proxy.healthcheck.proxy_health import ProxyHealth
+from pykubelet.proxy.healthcheck.service_health import ServiceHealthServer
 from pykubelet.proxy.nftables.nft import Nft, NftError
 from pykubelet.proxy.nftables.services import PortKey, ServiceTables
-from pykubelet.proxy.serviceport import HEADLESS_LABEL, PROXY_NAME_LABEL, IPFamily, is_loopback, of_family
+from pykubelet.proxy.nodeport_addresses import NodePortAddresses
+from pykubelet.proxy.serviceport import HEADLESS_LABEL, PROXY_NAME_LABEL
 
 log = get_logger(__name__)
 
@@ -47,21 +49,21 @@ _STALE_SECONDS = 1.0
 class _Followed(Generic[T]):
     """Passes the objects of one kind on to the tables, and wakes the proxier."""
 
-    def __init__(self, put: Callable[[T], None], remove: Callable[[T], None], wake: asyncio.Event) -> None:
-        self._put, self._remove, self._wake = put, remove, wake
+    def __init__(self, put: Callable[[T], None], remove: Callable[[T], None], changed: Callable[[], None]) -> None:
+        self._put, self._remove, self._changed = put, remove, changed
         self.has_listed = asyncio.Event()
 
     def added(self, obj: T, /) -> None:
         self._put(obj)
-        self._wake.set()
+        self._changed()
 
     def modified(self, obj: T, /) -> None:
         self._put(obj)
-        self._wake.set()
+        self._changed()
 
     def deleted(self, obj: T, /) -> None:
         self._remove(obj)
-        self._wake.set()
+        self._changed()
 
     def synced(self) -> None:
         self.has_listed.set()
@@ -78,13 +80,13 @@ class Proxier:
         nft: Nft,
         node_name: str,
         tables: ServiceTables,
-        machine_ip: str = "",
-        open_conntrack: Callable[[], Awaitable[socket.socket]] = open_conntrack,
+        node_ports: NodePortAddresses,
+        health: ProxyHealth,
+        service_health: ServiceHealthServer,
     ) -> None:
-        """Node ports are on the node's InternalIPs, or on `machine_ip` if these are only loopback."""
-        self._open_conntrack = open_conntrack
         self._client, self._clock, self._nft, self._node_name = client, clock, nft, node_name
-        self._tables, self._machine_ip = tables, machine_ip
+        self._tables, self._node_ports, self._health, self._service_health = tables, node_ports, health, service_health
+        self._node: Node | None = None
         self._wake = asyncio.Event()
         self._is_whole = False
         self._cleaned_at = float("-inf")
@@ -95,11 +97,11 @@ class Proxier:
     async def run(self, ready: asyncio.Event) -> None:
         """Keep the rules until cancelled; sets `ready` when the kernel has the rules of everything listed."""
         tables = self._tables
-        services = _Followed[Service](tables.put_service, tables.remove_service, self._wake)
-        slices = _Followed[EndpointSlice](tables.put_slice, tables.remove_slice, self._wake)
-        nodes = _Followed[Node](self._put_node, lambda _node: None, self._wake)
+        services = _Followed[Service](self._put_service, self._remove_service, self._changed)
+        slices = _Followed[EndpointSlice](tables.put_slice, tables.remove_slice, self._changed)
+        nodes = _Followed[Node](self._put_node, lambda _node: self._health.put_node(None), self._changed)
         itself = Selection(fields=f"metadata.name={self._node_name}")
-        tables.put_node([self._machine_ip])
+        self._put_addresses()
 
         def reflector(kind: TypedKind[T], sink: _Followed[T], selection: Selection = _SELECTION) -> Runner:
             made = Reflector(client=self._client, kind=kind, sink=sink, clock=self._clock, selection=selection)
@@ -112,16 +114,37 @@ class Proxier:
             "endpointslices": (reflector(ENDPOINT_SLICES, slices), slices.has_listed),
         }
         async with asyncio.TaskGroup() as group:
+            start_supervised(group, "proxy's health checks of Services", self._service_health.run)
             for name, (follow, has_listed) in followed.items():
                 start_supervised(group, f"proxy's {name}", follow)
                 # Rules made of half a list would cut off the rest.
                 await has_listed.wait()
             await self._keep(ready)
 
+    def _changed(self) -> None:
+        self._health.queued()
+        self._wake.set()
+
+    def _put_service(self, service: Service) -> None:
+        self._tables.put_service(service)
+        self._service_health.put_service(service)
+
+    def _remove_service(self, service: Service) -> None:
+        self._tables.remove_service(service)
+        self._service_health.remove_service(service)
+
     def _put_node(self, node: Node) -> None:
-        named = [one.address for one in node.status.addresses if one.type == "InternalIP"]
-        usable = [address for family in IPFamily for address in of_family(named, family) if not is_loopback(address)]
-        self._tables.put_node(usable or [self._machine_ip], zone=node.metadata.labels.get(ZONE_LABEL, ""))
+        self._node = node
+        self._health.put_node(node)
+        self._put_addresses()
+
+    def _put_addresses(self) -> bool:
+        """Have node ports and health checks on the chosen addresses; whether there are others than before."""
+        node = self._node
+        named = [one.address for one in node.status.addresses if one.type == "InternalIP"] if node is not None else []
+        chosen = tuple(self._node_ports.choose(named))
+        self._service_health.put_addresses(tuple(one for one in chosen if one))
+        return self._tables.put_node(chosen, zone=node.metadata.labels.get(ZONE_LABEL, "") if node is not None else "")
 
     async def _keep(self, ready: asyncio.Event) -> None:
         while True:
@@ -136,6 +159,10 @@ class Proxier:
                 await asyncio.sleep(delay)
                 continue
             self._retries.reset()
+            self._health.updated()
+            if self._wake.is_set():
+                # Seen while the last transaction ran.
+                self._health.queued()
             ready.set()
             took = self._clock.monotonic() - started
             await asyncio.sleep(min(_PAUSE_FACTOR * took, _MAX_PAUSE_SECONDS))
@@ -151,6 +178,8 @@ class Proxier:
             except TimeoutError:
                 if has_stale:
                     await self._delete_stale_chains()
+                elif self._put_addresses():
+                    return
                 elif not await self._has_tables():
                     log.warning("another program deleted the rules of Services, writing them again")
                     self._is_whole = False
@@ -214,7 +243,7 @@ class Proxier:
                 continue
             port = next(iter(ports)) if len(ports) == 1 else None
             try:
-                with await self._open_conntrack() as netlink:
+                with await self._nft.open_conntrack() as netlink:
                     flows = await in_thread(read_flows, netlink, family, port)
                     stale = stale_flows(flows, frontends)
                     count = await in_thread(delete_flows, netlink, family, stale) if stale else 0

@@ -65,15 +65,25 @@ class Ruleset:
     elements: dict[Element, str] = field(default_factory=dict)
 
 
-def frame(family: IPFamily, cluster_cidrs: Sequence[str] = ()) -> Ruleset:
+def frame(
+    family: IPFamily,
+    cluster_cidrs: Sequence[str] = (),
+    *,
+    service_cidrs: Sequence[str] = (),
+    masquerade_all: bool = False,
+) -> Ruleset:
     """What a table contains whatever the Services: the way of a packet to the maps that the Services fill.
 
-    Clients outside `cluster_cidrs` (the addresses of pods) are masqueraded; if it is empty, pods are not told apart.
+    Clients outside `cluster_cidrs` (the addresses of pods) are masqueraded; if it is empty, pods are not told apart, and
+    with `masquerade_all` everybody is. Packets to addresses of `service_cidrs` that no Service has are dropped, instead of
+    leaving the cluster.
     """
     place = f"{family} daddr . meta l4proto . th dport"
     node_port = f"{family} daddr @{NODE_PORT_IPS} meta l4proto . th dport vmap"
     pods = _from_pods(family, cluster_cidrs, "!=")
-    outside = (f"{family} daddr @{CLUSTER_IPS} {pods} {_MARK}",) if pods else ()
+    clients = "" if masquerade_all else f"{pods} "
+    outside = (f"{family} daddr @{CLUSTER_IPS} {clients}{_MARK}",) if pods or masquerade_all else ()
+    unused = [each for each in service_cidrs if (":" in each) == (family is IPFamily.IPV6)]
     itself = f"{family} saddr . {family} daddr . meta l4proto . th dport"
     check, new = "service-endpoints-check", "ct state new jump"
     chains = {
@@ -94,14 +104,22 @@ def frame(family: IPFamily, cluster_cidrs: Sequence[str] = ()) -> Ruleset:
         "firewall-check": (f"{place} vmap @{FIREWALL_IPS}",),
         check: (f"{place} vmap @{NO_ENDPOINT_SERVICES}",),
         "nodeport-endpoints-check": (f"{node_port} @{NO_ENDPOINT_NODE_PORTS}",),
-        "cluster-ips-check": (f"{family} daddr @{CLUSTER_IPS} reject",),
+        "cluster-ips-check": (
+            f"{family} daddr @{CLUSTER_IPS} reject",
+            *((f"{family} daddr {{ {', '.join(unused)} }} drop",) if unused else ()),
+        ),
         "reject-chain": ("reject",),
         CONTEXT: (),
     }
+    return Ruleset(chains, _frame_sets(family))
+
+
+def _frame_sets(family: IPFamily) -> dict[str, str]:
+    """The sets and maps that the Services fill."""
     address = _address_type(family)
     to_verdict = f"map {{ type {address} . inet_proto . inet_service : verdict ; }}"
     port_to_verdict = "map { type inet_proto . inet_service : verdict ; }"
-    sets = {
+    return {
         CLUSTER_IPS: f"set {{ type {address} ; }}",
         NODE_PORT_IPS: f"set {{ type {address} ; }}",
         HAIRPINS: f"set {{ type {address} . {address} . inet_proto . inet_service ; }}",
@@ -111,7 +129,6 @@ def frame(family: IPFamily, cluster_cidrs: Sequence[str] = ()) -> Ruleset:
         SERVICE_NODE_PORTS: port_to_verdict,
         NO_ENDPOINT_NODE_PORTS: port_to_verdict,
     }
-    return Ruleset(chains, sets)
 
 
 class _Chains(NamedTuple):

@@ -13,6 +13,7 @@ from pykubelet.api.generated.core import Service
 from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.proxy.conntrack import Frontend
 from pykubelet.proxy.endpointslicecache import EndpointChange, EndpointSliceCache
+from pykubelet.proxy.healthcheck.service_health import LocalReadyEndpoints
 from pykubelet.proxy.nftables.rules import (
     NODE_PORT_IPS,
     Ruleset,
@@ -45,8 +46,22 @@ class _PortState:
 class ServiceTables:
     """What the kernel should have for the Services, as one node sees them."""
 
-    def __init__(self, *, node_name: str, families: Iterable[IPFamily], cluster_cidrs: Sequence[str] = ()) -> None:
-        self.tables = {family: Table(family, frame(family, cluster_cidrs)) for family in families}
+    def __init__(
+        self,
+        *,
+        node_name: str,
+        families: Iterable[IPFamily],
+        cluster_cidrs: Sequence[str] = (),
+        service_cidrs: Sequence[str] = (),
+        masquerade_all: bool = False,
+    ) -> None:
+        self.tables = {
+            family: Table(
+                family, frame(family, cluster_cidrs, service_cidrs=service_cidrs, masquerade_all=masquerade_all)
+            )
+            for family in families
+        }
+        self.local_ready = LocalReadyEndpoints()
         self._cluster_cidrs = tuple(cluster_cidrs)
         self._slices = EndpointSliceCache(node_name)
         self._services: dict[tuple[str, str], list[PortKey]] = {}
@@ -80,14 +95,18 @@ class ServiceTables:
         """Forget an EndpointSlice that was deleted."""
         self._take(self._slices.remove(one))
 
-    def put_node(self, addresses: Sequence[str], *, zone: str = "") -> None:
-        """Have node ports on these addresses of the machine. The zone holds for slices that are seen from now on."""
-        self._slices.zone = zone
+    def put_node(self, addresses: Sequence[str], *, zone: str = "") -> bool:
+        """Have node ports on these addresses of the machine; returns whether these are others than before.
+
+        The zone holds for slices that are seen from now on.
+        """
+        self._slices.zone, before = zone, dict(self._node_ips)
         for family, table in self.tables.items():
             old, new = self._node_ips.get(family, ()), of_family(addresses, family)
             for address in dict.fromkeys((*old, *new)):
                 table.put((NODE_PORT_IPS, address), "" if address in new else None)
             self._node_ips[family] = new
+        return before != self._node_ips
 
     def update_tables(self) -> set[PortKey]:
         """Write what changed to the tables; returns the UDP ports among it, whose connections may be stale."""
@@ -119,6 +138,8 @@ class ServiceTables:
         for family, name, target, endpoint in changes:
             if family in self.tables:
                 state = self._ports.setdefault((family, name), _PortState())
+                old = state.backends.endpoints.get(target)
+                self.local_ready.change(family, (name.namespace, name.service), target[0], old, endpoint)
                 state.backends.update(target, endpoint)
                 state.changed.add(target)
                 self._changed[family, name] = None

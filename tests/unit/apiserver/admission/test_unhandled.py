@@ -15,7 +15,6 @@ TOKEN = "kubernetes.io/service-account-token"
 LABELS = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
 
 USES: list[tuple[str, dict[str, Any], str]] = [
-    ("ingresses.networking.k8s.io", {}, "Ingress"),
     ("networkpolicies.networking.k8s.io", {}, "NetworkPolicy"),
     ("resourcequotas", {}, "ResourceQuota"),
     ("limitranges", {}, "LimitRange"),
@@ -44,7 +43,7 @@ NO_USES: list[tuple[str, dict[str, Any]]] = [
     ("pods", {"spec": {}}),
     ("pods/status", {"spec": CLAIMS}),
     ("deployments.apps", {"spec": {"template": {"spec": {}}}}),
-    ("ingresses.networking.k8s.io/status", {}),
+    ("networkpolicies.networking.k8s.io/status", {}),
 ]
 
 

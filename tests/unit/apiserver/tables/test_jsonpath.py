@@ -12,6 +12,7 @@ from pykubelet.apiserver.tables.jsonpath import JsonPathError, find, json_path
 
 _DOCUMENT: dict[str, Any] = {
     "spec": {"size": 3, "dotted.key": "d", "list": [1, 2, 3, 4], "none": None, "text": "x"},
+    "data": {"switches": [{"on": True, "weight": 0.5, "name": 'a"b'}, {"on": False, "weight": 1.5, "name": "c"}]},
     "status": {
         "conditions": [
             {"type": "Ready", "status": "True", "age": 7},
@@ -53,6 +54,27 @@ _DOCUMENT: dict[str, Any] = {
         (".status.*", [_DOCUMENT["status"]["conditions"]]),
         ("..type", ["Ready", "Seen"]),
         (".", []),
+        (".spec.list[3]", [4]),
+        (".spec.list[-4]", [1]),
+        (".spec.list[1:]", [2, 3, 4]),
+        (".spec.list[0:4]", [1, 2, 3, 4]),
+        (".spec.list[1:4:2]", [2, 4]),
+        (".spec.list[-3:-1]", [2, 3]),
+        ("..age", [7, 9]),
+        (".status.conditions[?(@.age>7)].type", ["Seen"]),
+        (".status.conditions[?(@.age>=7)].type", ["Ready", "Seen"]),
+        (".status.conditions[?(@.age<9)].type", ["Ready"]),
+        (".status.conditions[?(@.age<=9)].type", ["Ready", "Seen"]),
+        (".status.conditions[?(@.age==7)].type", ["Ready"]),
+        (".status.conditions[?(@.age!=7)].type", ["Seen"]),
+        (".status.conditions[?(@.age>-1)].type", ["Ready", "Seen"]),
+        (".status.conditions[?(@.age)].type", ["Ready", "Seen"]),
+        (".data.switches[?(@.on==true)].name", ['a"b']),
+        (".data.switches[?(@.on==false)].name", ["c"]),
+        (".data.switches[?(@.on!=true)].name", ["c"]),
+        (".data.switches[?(@.weight==0.5)].name", ['a"b']),
+        (".data.switches[?(@.weight>0.5)].name", ["c"]),
+        (r""".data.switches[?(@.name=='a\"b')].on""", [True]),
     ],
 )
 def test_path_leads_to_values(path: str, found: list[Any]) -> None:
@@ -64,6 +86,11 @@ def test_path_leads_to_values(path: str, found: list[Any]) -> None:
     "path",
     [
         ".spec.list[9]",
+        ".spec.list[4]",
+        ".spec.list[-5]",
+        ".spec.list[3:1]",
+        ".spec.list[-9:2]",
+        ".spec.list[::-1]",
         ".status.conditions[?(@.*==1)]",
         ".spec.list[?(@==true)]",
         ".spec.list[2:9]",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -158,3 +159,52 @@ def test_change_of_size_is_shared_out_exactly(before: int, after: int, surge: in
     total = sum(step.replicas for step in planned)
     assert total == (max_replicas(new) if after else 0) or any(step.replicas == 0 for step in planned)
     assert is_scaling_event(new, sets) == (before != after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sizes", "expected"),
+    [
+        (10, 20, {"a": 5, "b": 3, "c": 2}, {"a": 10, "b": 6, "c": 4}),
+        # 6.5 rounds up, and nothing is left for the last.
+        (10, 13, {"a": 5, "b": 3, "c": 2}, {"a": 7, "b": 4, "c": 2}),
+        (10, 4, {"a": 5, "b": 3, "c": 2}, {"a": 2, "b": 1, "c": 1}),
+        (10, 0, {"a": 5, "b": 3, "c": 2}, {"a": 0, "b": 0, "c": 0}),
+        # Of sets of the same size, the newer grows and the older shrinks.
+        (6, 7, {"a": 3, "b": 3}, {"a": 3, "b": 4}),
+        (6, 5, {"a": 3, "b": 3}, {"a": 2, "b": 3}),
+    ],
+)
+def test_sizes_change_in_proportion(before: int, after: int, sizes: dict[str, int], expected: dict[str, int]) -> None:
+    """The sets are named in the order of their age."""
+    noted = {DESIRED_REPLICAS: str(before), MAX_REPLICAS: str(before)}
+    made = [replica_set(name, size, noted) for name, size in sizes.items()]
+    sets = [
+        replace(one, metadata=replace(one.metadata, creation_timestamp=f"2026-01-01T00:00:0{number}Z"))
+        for number, one in enumerate(made)
+    ]
+    planned = scale_plan(deployment(after, 0, 1), None, sets)
+    assert {step.name: step.replicas for step in planned} == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        # Six of eight must be available: an unavailable pod goes first, then the oldest set as far as possible.
+        ([(3, 2), (2, 2)], (5, 4), [("v0", 2), ("v0", 0)]),
+        ([(3, 2), (2, 2)], (3, 3), [("v0", 2), ("v0", 1)]),
+        ([(3, 0), (2, 0)], (5, 4), [("v0", 0)]),
+        ([(3, 3), (2, 2)], (5, 1), []),
+        ([(3, 3), (2, 2)], (5, 2), [("v0", 2)]),
+        ([(1, 1), (1, 1)], (8, 8), [("v0", 0), ("v1", 0)]),
+        # A pod that a pending scale-down will delete does not count as available.
+        ([(1, 3), (2, 2)], (5, 4), [("v0", 0)]),
+    ],
+)
+def test_old_sets_shrink_as_far_as_availability_permits(
+    old: list[tuple[int, int]], new: tuple[int, int], expected: list[tuple[str, int]]
+) -> None:
+    """Each set has a size and a number of available pods."""
+    sets = [replica_set(f"v{number}", size, available=available) for number, (size, available) in enumerate(old)]
+    current = replica_set("new", new[0], available=new[1])
+    steps = rolling_plan(deployment(8, 0, 2), current, sets)
+    assert [(step.name, step.replicas) for step in steps if step.name != "new"] == expected

@@ -22,6 +22,7 @@ from pykubelet.client.informers import PodsByNode
 from pykubelet.controllers.nodelifecycle.node_health import (
     EvictionPolicy,
     NodeHealthData,
+    is_evicting,
     is_silent,
     missing_labels,
     observe,
@@ -202,6 +203,14 @@ def test_zone_that_is_down_alone_is_evicted() -> None:
     excluded = (node("c", labels={"node.kubernetes.io/exclude-disruption": ""}), False)
     found = zone_states([*nodes, excluded])
     assert (sorted(found.rates.values()), found.is_total) == ([0.1, 0.1], False)
+
+
+def test_node_is_evicting_if_one_of_its_taints_evicts() -> None:
+    """Taints of others, or without execution, do not count."""
+    other = {"key": "example.com/other", "effect": "NoExecute"}
+    assert is_evicting(node(taints=[other, NOT_READY]))
+    assert not is_evicting(node(taints=[other, {**NOT_READY, "effect": "NoSchedule"}]))
+    assert not is_evicting(node())
 
 
 def test_permits_let_one_node_pass_in_ten_seconds() -> None:

@@ -66,6 +66,13 @@ _DELETED = {"deletionTimestamp": "2026-11-15T12:00:00Z", "name": "p"}
         (_pod(_c("a", {}), inits=[_c("i", {"terminated": {"exitCode": 1, "reason": "Error"}})]), "0/1", "Init:Error"),
         (_pod(_c("a", _RUNNING), inits=[_c("i", {"terminated": {"exitCode": 0}})]), "1/1", "Running"),
         (_pod(_c("a", _RUNNING), inits=[_c("i", _RUNNING, started=True)], spec=_SIDECAR), "2/2", "Running"),
+        (_pod(_c("a", {}), inits=[_c("i", _RUNNING, started=False)], spec=_SIDECAR), "0/2", "Init:0/1"),
+        (_pod(_c("a", {}), inits=[_c("i", _RUNNING, started=True)]), "0/1", "Init:0/1"),
+        (
+            _pod(_c("a", _RUNNING), inits=[_c("i", _RUNNING, started=True, ready=False)], spec=_SIDECAR),
+            "1/2",
+            "Running",
+        ),
         ({**_pod(_c("a", _RUNNING)), "metadata": _DELETED}, "1/1", "Terminating"),
         ({**_pod(phase="Succeeded"), "metadata": _DELETED}, "0/0", "Succeeded"),
         ({**_pod(reason="NodeLost"), "metadata": _DELETED}, "0/0", "Unknown"),

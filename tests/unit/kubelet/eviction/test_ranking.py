@@ -18,7 +18,15 @@ from pykubelet.api.generated.core import (
 )
 from pykubelet.api.pods import PodUid, is_critical_pod
 from pykubelet.kubelet.eviction.pod_usage import ContainerUsage, DiskUsage, PodUsage
-from pykubelet.kubelet.eviction.ranking import Eviction, StarvedResource, evicted, plan_eviction, ranked, requested
+from pykubelet.kubelet.eviction.ranking import (
+    Eviction,
+    StarvedResource,
+    evicted,
+    plan_eviction,
+    ranked,
+    relieving,
+    requested,
+)
 from pykubelet.kubelet.eviction.thresholds import CONDITIONS, Observation, Threshold, parse_thresholds
 from pykubelet.testing.build import container, pod, static_pod
 
@@ -271,3 +279,35 @@ def test_critical_pod_is_never_evicted_and_the_first_other_pod_is(
     found = plan_eviction(shortage({signal: "50%"}, {signal: Observation(1, 100)}), made, usages)
     ordinary = [one for one in ranked(made, usages, signal, has_image_fs=False) if not is_critical_pod(one)]
     assert (found.pod if found is not None else None) == (ordinary[0] if ordinary else None)
+
+
+@pytest.mark.parametrize(
+    ("signal", "available", "held", "helps"),
+    [
+        # A thousandth of the missing GiB, but 64 KiB at least.
+        ("nodefs.available", 0, use(layer=MIB * 1024 // 1000), True),
+        ("nodefs.available", 0, use(layer=MIB * 1024 // 1000 - 1), False),
+        ("nodefs.available", 0, use(logs=MIB * 1024 // 1000), True),
+        ("nodefs.available", 1023 * MIB, use(layer=64 * 1024), True),
+        ("nodefs.available", 1023 * MIB, use(layer=64 * 1024 - 1), False),
+        # A thousandth of the missing 1073741824, but 64 at least.
+        ("nodefs.inodesFree", 0, use(inodes=MIB * 1024 // 1000), True),
+        ("nodefs.inodesFree", 0, use(inodes=MIB * 1024 // 1000 - 1), False),
+        ("nodefs.inodesFree", 1024 * MIB - 2000, use(inodes=64), True),
+        ("nodefs.inodesFree", 1024 * MIB - 2000, use(inodes=63), False),
+        ("nodefs.available", 0, None, True),
+        ("memory.available", 0, use(), True),
+    ],
+)
+def test_pod_helps_if_it_holds_a_noticeable_part_of_what_is_missing(
+    signal: str, available: int, held: PodUsage | None, helps: bool
+) -> None:
+    """A tenth of ten GiB must be available. A pod that is not measured may hold anything."""
+    short = shortage({signal: "10%"}, {signal: Observation(available, 10 * 1024 * MIB)})
+    web = pod()
+    assert relieving(short, [web], {uid_of(web): held} if held is not None else {}) == ((web,) if helps else ())
+
+
+def test_any_pod_helps_if_the_shortage_is_not_measured() -> None:
+    web = pod()
+    assert relieving(shortage({"nodefs.available": "10%"}, {}), [web], {uid_of(web): use()}) == (web,)

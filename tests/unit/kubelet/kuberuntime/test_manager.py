@@ -20,7 +20,7 @@ from pykubelet.api.generated.core import (
     SecurityContext,
 )
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.kuberuntime.manager import KubeRuntimeManager
+from pykubelet.kubelet.kuberuntime.manager import KubeRuntimeManager, container_type
 from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults, SyncAction, SyncResult, error_text, retry_at
 from pykubelet.runtimes.limits import UnenforcedLimits
 from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure
@@ -387,6 +387,18 @@ async def test_container_that_was_never_started_makes_room_for_the_next(tmp_path
         assert [(one.attempt, one.state) for one in (await rig.observed(web)).containers] == [(1, "running")]
         with pytest.raises(RuntimeFailure, match="not found"):
             await rig.sim.start(old)
+
+
+def test_container_type_is_that_of_its_list_in_the_spec() -> None:
+    """A list with other containers does not matter."""
+    one = pod(
+        init_containers=[container("i1"), container("i2")],
+        containers=[container("c1"), container("c2")],
+        ephemeral_containers=[EphemeralContainer(name="e1"), EphemeralContainer(name="e2")],
+    )
+    names = ("i1", "i2", "c1", "c2", "e1", "e2", "unknown")
+    init, main, debug = ["init_container"] * 2, ["container"] * 2, ["ephemeral_container"] * 2
+    assert [container_type(one, name) for name in names] == [*init, *main, *debug, "container"]
 
 
 def test_error_text_names_each_failure_once() -> None:

@@ -94,11 +94,19 @@ async def test_preempted_pod_has_a_failed_status(lab: LoopLab) -> None:
         change = lab.pool._machine.records[PodUid("large")].change_status
         assert change is not None
         old = PodCondition(type="DisruptionTarget", status="False")
-        status = change(PodStatus(phase="Running", conditions=(old,)))
+        ready = PodCondition(type="Ready", status="True")
+        status = change(PodStatus(phase="Running", conditions=(old, ready)))
         assert (status.phase, status.reason) == ("Failed", "Preempting")
         assert status.message == "Preempted in order to admit critical pod"
-        (condition,) = status.conditions
-        assert (condition.status, condition.reason) == ("True", "TerminationByKubelet")
+        kept, condition = status.conditions
+        assert kept == ready
+        assert (condition.type, condition.status, condition.reason) == (
+            "DisruptionTarget",
+            "True",
+            "TerminationByKubelet",
+        )
+        assert condition.message == "Pod was preempted by Kubelet to accommodate a critical pod."
+        assert condition.observed_generation == LARGE.metadata.generation
 
 
 async def test_room_is_free_again_when_a_pod_has_stopped_or_is_removed(lab: LoopLab) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from logged_bugs import LoggedBugs
 from node_api_rig import FixedJudge, NodeRig, asked
 from pykubelet.httpserver.response import HttpError, HttpResponse
 from pykubelet.httpserver.spdy.connection import BytePipe
@@ -127,7 +128,7 @@ async def test_upgrades_are_agreed_on_before_anything_begins(tmp_path: Path) -> 
 
 
 async def test_internal_error_is_logged_and_not_sent_to_the_client(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, logged_bugs: LoggedBugs
 ) -> None:
     """The client gets a plain 500 without the traceback."""
     rig = NodeRig(tmp_path)
@@ -136,3 +137,4 @@ async def test_internal_error_is_logged_and_not_sent_to_the_client(
     assert isinstance(answer, HttpResponse)
     assert (answer.code, b"ZeroDivision" in answer.body) == (500, False)
     assert "request failed" in caplog.text
+    logged_bugs.found.clear()

@@ -1,5 +1,6 @@
 """Structural schemas applied to values: validation errors, pruning, defaults, lists that are sets or maps."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -89,6 +90,61 @@ CASES = [
 def test_invalid_value_gives_upstreams_message(stated: Any, value: Any, error: str | None) -> None:
     """Each rule of a schema has its own message."""
     assert _errors(stated, value) == ([] if error is None else [error])
+
+
+_SIZES: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "Length": ("string", lambda size: "é" * size),
+    "Items": ("array", lambda size: [1] * size),
+    "Properties": ("object", lambda size: {f"k{number}": 1 for number in range(size)}),
+}
+
+
+@pytest.mark.parametrize("name", _SIZES)
+@given(low=st.none() | st.integers(0, 4), high=st.none() | st.integers(0, 4), size=st.integers(0, 5))
+def test_size_is_checked_against_both_bounds(name: str, low: int | None, high: int | None, size: int) -> None:
+    """Each bound is itself allowed; the length of a text counts characters."""
+    kind, make = _SIZES[name]
+    bounds = {f"min{name}": low, f"max{name}": high}
+    inner: dict[str, Any] = (
+        {"items": {}} if kind == "array" else {"additionalProperties": {}} if kind == "object" else {}
+    )
+    fits = (low is None or size >= low) and (high is None or size <= high)
+    assert (_errors({"type": kind, **inner, **bounds}, make(size)) == []) == fits
+
+
+_NUMBERS = st.integers(-4, 4) | st.integers(-8, 8).map(lambda half: half / 2)
+
+
+@given(
+    value=_NUMBERS,
+    low=st.none() | st.integers(-3, 3),
+    high=st.none() | st.integers(-3, 3),
+    exclusive=st.tuples(st.booleans(), st.booleans()),
+    factor=st.sampled_from([None, 0.5, 1, 1.5, 2, 3]),
+)
+def test_number_is_checked_against_its_bounds_and_factor(
+    value: float, low: int | None, high: int | None, exclusive: tuple[bool, bool], factor: float | None
+) -> None:
+    if factor is not None and type(value) is int and factor != int(factor):
+        factor = None
+    bounds = {"minimum": low, "maximum": high, "multipleOf": factor}
+    stated = {"type": "number", **bounds, "exclusiveMinimum": exclusive[0], "exclusiveMaximum": exclusive[1]}
+    fits_low = low is None or value > low or (value == low and not exclusive[0])
+    fits_high = high is None or value < high or (value == high and not exclusive[1])
+    fits = fits_low and fits_high and (factor is None or (value / factor).is_integer())
+    assert (_errors(stated, value) == []) == fits
+
+
+def test_alternative_with_the_most_matches_is_reported() -> None:
+    """Whatever its place: a matching type counts, and more than that a value that was checked."""
+    near = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["c"]}
+    far = {"type": "object", "required": ["d"]}
+    value = {"a": "x", "b": "y"}
+    for choice in ("anyOf", "oneOf"):
+        for alternatives in ([near, far], [far, near]):
+            assert _errors({"type": "object", choice: alternatives}, value)[1:] == ["x.c: Required value"]
+    wrong = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
+    assert _errors({"type": "object", "anyOf": [wrong, near]}, value)[1:] == ["x.c: Required value"]
 
 
 def test_failed_alternatives_report_the_nearest_one() -> None:

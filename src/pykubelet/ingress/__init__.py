@@ -1,0 +1,1 @@
+"""The ingress controller of `pykubelet up`: routes HTTP requests to Services, as Ingresses say."""
