@@ -26,6 +26,7 @@ from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
 from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient, HttpProbeClient
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
 from pykubelet.podnetwork.holder_client import NETWORKS
+from pykubelet.podnetwork.host_port_relays import HostPortRelays
 from pykubelet.podnetwork.pod_networks import PodNetworks
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.dns import ClusterDns
@@ -137,6 +138,7 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
     choice = await _choose_pod_network(settings, network)
     ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     root, dialer = settings.root_dir.absolute() / STATE, network.dialer
+    relays = HostPortRelays(dialer) if network.holder is not None else None
     try:
         async with ProcessRuntime(
             root=root,
@@ -145,7 +147,7 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            networks=PodNetworks(root / NETWORKS, choice.pod_cidr, network.holder),
+            networks=PodNetworks(root / NETWORKS, choice.pod_cidr, network.holder, relays),
         ) as runtime:
             if network.holder is not None:
                 network.holder.listen_to_restarts(runtime.restore_networks)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
@@ -168,6 +169,21 @@ def test_taken_node_port_is_an_event_on_the_service(up: OrdinaryUp) -> None:
             said = watch.stdout.readline()
             watch.kill()
     assert said == "node port 30080 (TCP) is not available: address already in use\n"
+
+
+def test_host_port_leads_to_the_pod_while_it_is_there(up: OrdinaryUp) -> None:
+    ports = [{"containerPort": 8080, "hostPort": 18080}]
+    up.apply(deployment("web", 1, "python3", "-c", _SERVER, readinessProbe=_READINESS, ports=ports))
+    up.kubectl("rollout", "status", "deployment/web", PATIENCE)
+    (name,) = up.addresses("web")
+    assert get("http://127.0.0.1:18080") == name
+    up.kill()
+    up.start()
+    assert get("http://127.0.0.1:18080") == name
+    up.kubectl("delete", "deployment", "web")
+    up.kubectl("wait", "--for=delete", PATIENCE, "pod", "-l", "app=web")
+    with pytest.raises(urllib.error.URLError, match="refused"):
+        get("http://127.0.0.1:18080")
 
 
 def test_host_network_stays_on_the_machine(up: OrdinaryUp) -> None:
