@@ -180,8 +180,7 @@ def test_host_port_leads_to_the_pod_while_it_is_there(up: OrdinaryUp) -> None:
     up.kill()
     up.start()
     assert get("http://127.0.0.1:18080") == name
-    up.kubectl("delete", "deployment", "web")
-    up.kubectl("wait", "--for=delete", PATIENCE, "pod", "-l", "app=web")
+    delete(up, "deployment/web")
     with pytest.raises(urllib.error.URLError, match="refused"):
         get("http://127.0.0.1:18080")
 
@@ -202,11 +201,9 @@ def test_networks_survive_kill_9_and_end_with_their_pods(up: OrdinaryUp) -> None
     restarts = up.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={..restartCount}")
     assert restarts == "0 0"
     assert get("http://127.0.0.1:30080") in names
-    up.kubectl("delete", "deployment", "web")
-    up.kubectl("wait", "--for=delete", PATIENCE, "pod", "-l", "app=web")
+    delete(up, "deployment/web")
     assert up.stop() == 0
     until(lambda: not up.holders)
-    assert not any((up.state / "networks").iterdir())
     assert not (up.state / "holder" / "socket").exists()
 
 
@@ -259,13 +256,13 @@ def test_pods_reach_other_machines_through_pasta(tmp_path: Path) -> None:
             connection.close()
             assert "heard the other machine" in up.until_log("client", "heard")
             assert events(up, "PodEgressNotAvailable") == []
-            (pasta,) = processes_with("--ns-ifname\0outside")
+            (pasta,) = processes_with(f"{up.state}/holder/egress.pid")
             up.kill()
             up.start()
-            assert processes_with("--ns-ifname\0outside") == [pasta]
-            up.kubectl("delete", "pod", "client")
+            assert processes_with(f"{up.state}/holder/egress.pid") == [pasta]
+            delete(up, "pod/client")
             assert up.stop() == 0
-            until(lambda: not processes_with("--ns-ifname\0outside"))
+            until(lambda: not processes_with(f"{up.state}/holder/egress.pid"))
 
 
 def test_missing_way_out_is_said_once() -> None:
@@ -285,6 +282,12 @@ def test_machine_without_user_namespaces_shares_its_network() -> None:
         up.apply(pod("client", "sh", "-c", "cut -d: -f1 /proc/net/dev | tail -n +3; echo done"))
         assert up.until_log("client", "done").split() == ["lo", "done"]
         assert not up.holders
+
+
+def delete(up: OrdinaryUp, name: str) -> None:
+    """Delete all that has pods, and wait until their networks are gone: without a grace period the API forgets pods first."""
+    up.kubectl("delete", name)
+    until(lambda: not any((up.state / "networks").iterdir()))
 
 
 def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
