@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 from containerd_lab import ContainerdLab, running_containerd
 from cri_lab import node_runtime
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "examples/shop"
 PATIENCE = "--timeout=50s"
 PYTHON = "/usr/bin/python3"
+INGRESS_PORT = 8080
 NEXT_VERSION = "9.9.9"
 # What a name without registry means to every container runtime.
 _SHOP_IMAGE = "docker.io/library/shop:1"
@@ -48,7 +50,8 @@ class ShopUp(UpProcess):
     def __init__(self, folder: Path, *options: str, runtime: str) -> None:
         self.folder, self.manifests = folder, folder / "shop"
         shutil.copytree(MANIFESTS, self.manifests)
-        super().__init__(folder, "--service-proxy", *options, str(self.manifests), runtime=runtime)
+        ingress = ("--ingress-http-port", str(INGRESS_PORT))
+        super().__init__(folder, "--service-proxy", *ingress, *options, str(self.manifests), runtime=runtime)
         self._program: Path | None = None
 
     def upgrade(self) -> None:
@@ -61,7 +64,8 @@ class ShopUp(UpProcess):
         about.write_text("\n".join([*lines, f'__version__ = "{NEXT_VERSION}"\n']))
 
     def wrapper(self) -> list[str]:
-        return ["env", f"PYTHONPATH={self._program}"] if self._program else []
+        program = ["env", f"PYTHONPATH={self._program}"] if self._program else []
+        return [*program, *super().wrapper()]
 
 
 class Shop:
@@ -88,6 +92,12 @@ class Shop:
     def execute(self, script: str, *arguments: str) -> str:
         """What a Python script prints in one of the web API's pods."""
         return self.kubectl("exec", "deployment/web", "-c", "web", "--", PYTHON, "-c", script, *arguments)
+
+    def ask_ingress(self, path: str) -> Any:
+        """The web API's answer to a client on this machine, by the host name of the Ingress."""
+        request = Request(f"http://127.0.0.1:{INGRESS_PORT}{path}", headers={"Host": "shop.localhost"})
+        with urlopen(request, timeout=10) as answer:
+            return json.load(answer)
 
     def orders(self) -> list[str]:
         return [order["item"] for order in self.ask("/orders")]

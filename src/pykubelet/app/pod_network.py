@@ -3,6 +3,8 @@
 from typing import NamedTuple
 
 from pykubelet.app.settings import CannotStart, NodeSettings
+from pykubelet.httpserver.listener import is_loopback
+from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.podnetwork.availability import machine_problem, program_problem, user_problem
 
 AUTO, OWN, HOST = "auto", "own", "host"
@@ -22,6 +24,15 @@ def expects_own_networks(settings: NodeSettings) -> bool:
     if settings.pod_network == OWN:
         return not user_problem()
     return settings.pod_network != HOST and not (user_problem() or program_problem())
+
+
+def address_for_pods(settings: NodeSettings) -> str:
+    """The address of a node whose pods have networks of their own: to them, loopback is not this machine.
+
+    Only an API server in the same process finds a node's API that listens elsewhere than at the node's address.
+    """
+    may_differ = settings.with_server and is_loopback(settings.address)
+    return (node_ip(settings.node_name) if may_differ else "") or settings.address
 
 
 async def choose_pod_network(settings: NodeSettings) -> PodNetworkChoice:

@@ -11,7 +11,7 @@ from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import folder_taken
 from pykubelet.app.node_network import MACHINE_NETWORK, STATE, NodeNetwork
-from pykubelet.app.pod_network import PodNetworkChoice, choose_pod_network
+from pykubelet.app.pod_network import PodNetworkChoice, address_for_pods, choose_pod_network
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover
@@ -75,6 +75,8 @@ class RuntimeParts:
     unenforced_limits: UnenforcedLimits = ALL_ENFORCED
     operations: RuntimeOperationMetrics | None = None
     """The metrics of runtime operations, if collected."""
+    has_pod_networks: bool = False
+    """Whether pods have networks of their own, in which the machine's loopback is not theirs."""
     app_armor_error: str = ""
     """Why AppArmor profiles are not enforced; empty if they are."""
     network_problem: str = ""
@@ -136,7 +138,8 @@ async def _sim(_: NodeSettings, clock: Clock, _network: NodeNetwork) -> AsyncIte
 @asynccontextmanager
 async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
     choice = await _choose_pod_network(settings, network)
-    ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
+    address = await asyncio.to_thread(address_for_pods, settings) if choice.pod_cidr else settings.address
+    ips = (address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     root, dialer = settings.root_dir.absolute() / STATE, network.dialer
     relays = HostPortRelays(dialer) if network.holder is not None else None
     try:
@@ -165,6 +168,7 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
                 hook_http=InsecureHttpClient(dialer),
                 probe_http=AiohttpProbeClient(dialer),
                 probe_sockets=SystemSocketProber(dialer),
+                has_pod_networks=bool(choice.pod_cidr),
                 limits_pids=PIDS in cgroups.folders,
                 unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
                 network_problem=choice.problem,
@@ -224,6 +228,7 @@ async def _cri(settings: NodeSettings, _: Clock, _network: NodeNetwork) -> Async
             orphans=found.runtime,
             limits_pids=found.limits_pids,
             state=found.state,
+            has_pod_networks=True,
             app_armor_error=found.app_armor_error,
         )
 

@@ -49,6 +49,14 @@ def test_replicas_share_a_port_and_reach_the_database_by_name(shop: Shop) -> Non
     shop.kubectl("wait", "--for=jsonpath={.status.disruptionsAllowed}=1", "pdb/web", PATIENCE)
 
 
+def test_ingress_leads_to_every_replica(shop: Shop) -> None:
+    address = "jsonpath={.status.loadBalancer.ingress[0].ip}=127.0.0.1"
+    shop.kubectl("wait", f"--for={address}", "ingress/web", PATIENCE)
+    assert {shop.ask_ingress("/")["pod"] for _ in range(60)} == {
+        name for name in shop.container_ids() if name.startswith("web-")
+    }
+
+
 def test_client_in_a_pod_reaches_the_api_with_its_token(shop: Shop) -> None:
     assert shop.execute(_IN_CLUSTER).split() == ["system:serviceaccount:default:default"] * 2
 
