@@ -75,7 +75,7 @@ from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreRefused, StoreSettings, StoreUnusable
 from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
-from pykubelet.app.node_network import MACHINE_NETWORK, NodeNetwork
+from pykubelet.app.pod_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
 from pykubelet.httpserver.dialer import Dialer

@@ -24,10 +24,9 @@ from pykubelet.app.dns import RunningDns, open_dns
 from pykubelet.app.down import SERVICE_PROXY
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
-from pykubelet.app.node_network import NodeNetwork, open_node_network, runs_processes
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
-from pykubelet.app.pod_network import expects_own_networks
+from pykubelet.app.pod_network import NodeNetwork, expects_own_networks, open_node_network, runs_processes
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, IngressSettings, NodeSettings
 from pykubelet.client.interface import Client

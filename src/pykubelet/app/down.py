@@ -23,10 +23,9 @@ from pykubelet.apiserver.storage.durable_store import open_store
 from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreRefused, StoreUnusable
 from pykubelet.app import proxy
 from pykubelet.app.holders import NODE_LOCK, Holder, file_holder
-from pykubelet.app.node_network import open_node_network
 from pykubelet.app.node_record import FILE as NODE_RECORD
 from pykubelet.app.node_record import read_record
-from pykubelet.app.pod_network import AUTO, HOST
+from pykubelet.app.pod_network import AUTO, HOST, open_node_network
 from pykubelet.app.program import Say
 from pykubelet.app.runtimes import RuntimeParts, open_runtime
 from pykubelet.app.settings import CannotStart, DownSettings, NodeSettings

@@ -14,7 +14,6 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.app.node_containers import NodeContainers, NodeStorage, node_containers, node_storage
 from pykubelet.app.node_dependencies import NodeDependencies, locked_root
-from pykubelet.app.node_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.node_pods import (
     NodeObjects,
     NodePods,
@@ -33,7 +32,7 @@ from pykubelet.app.node_server import (
     serving_certificate,
     serving_node_api,
 )
-from pykubelet.app.pod_network import COSTS, address_for_pods
+from pykubelet.app.pod_network import COSTS, MACHINE_NETWORK, NodeNetwork, address_for_pods
 from pykubelet.app.runtimes import RuntimeParts, counted, open_runtime
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.interface import Client

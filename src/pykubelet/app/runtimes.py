@@ -10,8 +10,14 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import folder_taken
-from pykubelet.app.node_network import MACHINE_NETWORK, STATE, NodeNetwork
-from pykubelet.app.pod_network import PodNetworkChoice, address_for_pods, choose_pod_network
+from pykubelet.app.pod_network import (
+    MACHINE_NETWORK,
+    STATE,
+    NodeNetwork,
+    PodNetworkChoice,
+    address_for_pods,
+    choose_pod_network,
+)
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover

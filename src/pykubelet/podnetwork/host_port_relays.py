@@ -1,6 +1,6 @@
-"""Relays host ports to pods in the network of a holder, where rules of the machine are not ours to change.
+"""Relays host ports of the machine to pods in the network of a holder.
 
-The ports are open while the agent runs. A pod does not see its client's address.
+The rules of the machine are not an ordinary user's to change. The ports are open while the agent runs. A pod does not see its client's address.
 """
 
 from collections.abc import Sequence
