@@ -26,8 +26,9 @@ from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
-from pykubelet.app.pod_network import NodeNetwork, expects_own_networks, open_node_network, runs_processes
+from pykubelet.app.pod_network import NodeNetwork, expects_own_networks, open_node_network
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
+from pykubelet.app.runtimes import runs_processes
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, IngressSettings, NodeSettings
 from pykubelet.client.interface import Client
 from pykubelet.client.reflector import ListerWatcher
@@ -70,7 +71,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             record, node_settings = _earlier_node(settings), _node_settings(settings)
             stack.enter_context(_early_gateway(node_settings))
             queues = WorkQueueCollector()
-            network = await stack.enter_async_context(open_node_network(node_settings))
+            network = await stack.enter_async_context(_network(node_settings))
             known, ids = _server_settings(settings), RandomIds()
             serves = serving(known, clock=clock, ids=ids, collectors=[queues], network=network)
             served = await stack.enter_async_context(serves)
@@ -111,6 +112,10 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             await _say_what_stays(settings, node, say)
 
     program.run(main)
+
+
+def _network(settings: NodeSettings) -> AbstractAsyncContextManager[NodeNetwork]:
+    return open_node_network(settings, runs_processes=runs_processes(settings))
 
 
 def _ingress(settings: IngressSettings | None, client: Client, clock: Clock) -> IngressParts:

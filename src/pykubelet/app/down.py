@@ -27,7 +27,7 @@ from pykubelet.app.node_record import FILE as NODE_RECORD
 from pykubelet.app.node_record import read_record
 from pykubelet.app.pod_network import AUTO, HOST, open_node_network
 from pykubelet.app.program import Say
-from pykubelet.app.runtimes import RuntimeParts, open_runtime
+from pykubelet.app.runtimes import RuntimeParts, open_runtime, runs_processes
 from pykubelet.app.settings import CannotStart, DownSettings, NodeSettings
 from pykubelet.client.recorder import LogRecorder
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
@@ -95,7 +95,7 @@ async def _down(settings: DownSettings, clock: Clock, say: Say) -> None:
         stopped = 0
         for node_settings in _runtimes(settings, root):
             async with (
-                open_node_network(node_settings) as network,
+                open_node_network(node_settings, runs_processes=runs_processes(node_settings)) as network,
                 open_runtime(node_settings, clock=clock, network=network) as parts,
             ):
                 stopped += await _stop_pods(parts, root, specs, clock, say)

@@ -23,6 +23,7 @@ from pykubelet.app.node_record import read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.pod_network import open_node_network
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
+from pykubelet.app.runtimes import runs_processes
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.certificates.bootstrap import bootstrap, needs_bootstrap
 from pykubelet.client.certificates.csr import RequestRefused, client_template, satisfies
@@ -116,7 +117,9 @@ def run(settings: NodeSettings, *, say: Say) -> None:
                 joined = await stack.enter_async_context(connected(settings, settings.kubeconfig, clock=clock))
                 client, server, collectors = joined.client, joined.server, (joined.requests,)
                 node_settings = replace(settings, only_named_objects=joined.is_node)
-            network = await stack.enter_async_context(open_node_network(node_settings))
+            network = await stack.enter_async_context(
+                open_node_network(node_settings, runs_processes=runs_processes(node_settings))
+            )
             opened = open_node(
                 node_settings, client=client, server=server, clock=clock, collectors=collectors, network=network
             )

@@ -21,7 +21,6 @@ from pykubelet.podnetwork.availability import machine_problem, program_problem, 
 from pykubelet.podnetwork.egress import ensure_egress
 from pykubelet.podnetwork.holder_client import HolderClient, HolderUnavailable
 from pykubelet.podnetwork.pod_side import HolderSide, PodSidePlace
-from pykubelet.runtimes.cri.host import find_socket
 
 AUTO, OWN, HOST = "auto", "own", "host"
 COSTS = "replicas share ports, and a probe may reach another pod"
@@ -93,9 +92,12 @@ MACHINE_NETWORK = NodeNetwork()
 
 
 @asynccontextmanager
-async def open_node_network(settings: NodeSettings) -> AsyncIterator[NodeNetwork]:
-    """Open the network of pods while the context lasts; CannotStart if a network that was asked for is impossible."""
-    if os.geteuid() == 0 or not runs_processes(settings):
+async def open_node_network(settings: NodeSettings, *, runs_processes: bool) -> AsyncIterator[NodeNetwork]:
+    """Open the network of pods while the context lasts; CannotStart if a network that was asked for is impossible.
+
+    Only pods that are processes can be in the network of a holder.
+    """
+    if os.geteuid() == 0 or not runs_processes:
         yield MACHINE_NETWORK
         return
     root = settings.root_dir.absolute() / STATE
@@ -131,14 +133,6 @@ async def open_node_network(settings: NodeSettings) -> AsyncIterator[NodeNetwork
             )
     finally:
         holder.close()
-
-
-def runs_processes(settings: NodeSettings) -> bool:
-    """Whether the runtime is that of processes, which alone puts pods into the networks of a holder."""
-    if settings.runtime != "auto":
-        return settings.runtime == "process"
-    found = find_socket(settings.cri_socket)
-    return not found or not os.access(found, os.W_OK)
 
 
 async def _ensure_egress(holder: HolderClient) -> str:

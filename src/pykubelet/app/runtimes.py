@@ -106,6 +106,14 @@ async def open_runtime(
         yield parts
 
 
+def runs_processes(settings: NodeSettings) -> bool:
+    """Whether containers are certain to be processes."""
+    if settings.runtime != "auto":
+        return settings.runtime == "process"
+    found = find_socket(settings.cri_socket)
+    return not found or not os.access(found, os.W_OK)
+
+
 def counted(parts: RuntimeParts, *, clock: Clock) -> RuntimeParts:
     """The same runtime with metrics of its operations."""
     counts = RuntimeOperationMetrics(clock=clock)
