@@ -19,10 +19,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.util import cache_from_source
 from pathlib import Path
 from queue import SimpleQueue
@@ -372,26 +373,28 @@ class Tree:
         self.environment = {**os.environ, "PYTHONPATH": paths, "CI": "1", "PYTHONDONTWRITEBYTECODE": ""}
 
     def outcome(self, mutation: Mutation, calls: CallMap) -> str:
-        """`caught`, `hangs`, `survived`, or `not called` if no test calls the function."""
+        """`caught`, `hangs`, `survived`, `too slow`, or `not called` if no test calls the function."""
         tests, seconds = calls.tests(mutation)
         path = self.folder / "src/pykubelet" / mutation.path
         original = path.read_bytes()
-        # Bytecode is found by the time in seconds and the size of its source, which two mutations may share.
-        bytecode = Path(cache_from_source(str(path)))
-        bytecode.unlink(missing_ok=True)
-        try:
-            path.write_bytes(mutation.apply(original))
-            found = "not called"
-            for part in _stages(tests):
-                (self.folder / "chosen").write_text(json.dumps({"chosen": part, "skipped": calls.skipped(part)}))
-                if _is_caught(found := self._run_chosen(part, seconds)):
-                    break
-            for last in (last for begin, last in LAST_TESTS.items() if mutation.path.startswith(begin)):
-                if not _is_caught(found):
-                    found = self._run((last,), START_SECONDS * 2)
-        finally:
-            path.write_bytes(original)
-            bytecode.unlink(missing_ok=True)
+        changed, found = mutation.apply(original), "not called"
+
+        def try_tests(run: Callable[[], str]) -> str:
+            with _replaced(path, changed, original):
+                begun = time.monotonic()
+                outcome = run()
+            if not _is_caught(outcome) or time.monotonic() - begun < ONE_TEST_SECONDS:
+                return outcome
+            # On a busy machine the tests may take too long without the change as well.
+            return "too slow" if _is_caught(run()) else outcome
+
+        for part in _stages(tests):
+            (self.folder / "chosen").write_text(json.dumps({"chosen": part, "skipped": calls.skipped(part)}))
+            if _is_caught(found := try_tests(partial(self._run_chosen, part, seconds))):
+                return found
+        for last in (last for begin, last in LAST_TESTS.items() if mutation.path.startswith(begin)):
+            if _is_caught(outcome := try_tests(partial(self._run, (last,), START_SECONDS * 2))):
+                return outcome
         return found
 
     def _run_chosen(self, tests: list[str], seconds: float) -> str:
@@ -413,6 +416,22 @@ class Tree:
                 # What the tests started ends with them.
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _replaced(path: Path, changed: bytes, original: bytes) -> Iterator[None]:
+    """Replaces a source file for a while.
+
+    Its bytecode goes as well: it is found by the time in seconds and the size of its source, which two changes may share.
+    """
+    bytecode = Path(cache_from_source(str(path)))
+    bytecode.unlink(missing_ok=True)
+    try:
+        path.write_bytes(changed)
+        yield
+    finally:
+        path.write_bytes(original)
+        bytecode.unlink(missing_ok=True)
 
 
 def _stages(tests: list[str]) -> list[list[str]]:
@@ -445,7 +464,7 @@ def main() -> int:
         return 0
     if options.record:
         (options.folder / "call-map.json").unlink(missing_ok=True)
-    print(json.dumps(try_all(chosen, options.folder, options.jobs) | {"seed": options.seed}, indent=2))
+    print(json.dumps(try_all(chosen, options.folder.resolve(), options.jobs) | {"seed": options.seed}, indent=2))
     return 0
 
 

@@ -269,6 +269,17 @@ async def test_metrics_that_nobody_serves_are_refused_with_their_reason(bench: A
         assert [row["type"] for row in (await bench.status())["currentMetrics"]] == ["", "Resource"]
 
 
+async def test_changed_autoscaler_acts_at_once(bench: Autoscaling) -> None:
+    """Without waiting for the next sync."""
+    await bench.workload(replicas=4)
+    async with bench.at_work():
+        await bench.autoscaler()
+        await asyncio.sleep(20)
+        await bench.change(HORIZONTAL_POD_AUTOSCALERS, "web", {"spec": {"maxReplicas": 2}})
+        await asyncio.sleep(1)
+        assert await bench.replicas() == 2
+
+
 async def test_bounds_and_missing_targets(bench: Autoscaling) -> None:
     """Replicas outside the bounds are corrected without metrics; a target with zero replicas is not scaled."""
     await bench.workload(replicas=9)

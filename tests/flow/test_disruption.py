@@ -93,7 +93,7 @@ async def budgets(tmp_path: Path) -> AsyncIterator[Budgets]:
 
 
 async def test_number_of_pods_that_must_stay_is_kept(budgets: Budgets) -> None:
-    """An absolute minAvailable needs no pod owner. The counts follow new pods, changed labels and a changed budget."""
+    """An absolute minAvailable needs no pod owner. The counts follow pods, labels and the budget."""
     await budgets.budget(minAvailable=2)
     async with budgets.at_work():
         await asyncio.sleep(1)
@@ -115,6 +115,9 @@ async def test_number_of_pods_that_must_stay_is_kept(budgets: Budgets) -> None:
         await budgets.change(PODS, "a", {"metadata": {"labels": {"app": "other"}}})
         await asyncio.sleep(1)
         assert await budgets.counts() == (2, 3, 2, 0)
+        await budgets.plain.delete(scheme.PODS, "b", namespace="default", options=NOW)
+        await asyncio.sleep(1)
+        assert await budgets.counts() == (1, 3, 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,11 @@ async def test_cross_namespace_owner_is_reported_and_counts_as_absent(client: Co
         identity = f"[v1/ConfigMap, namespace: kube-system, name: owner, uid: {uid}]"
         message = f'ownerRef {identity} does not exist in namespace "kube-system"'
         assert ("OwnerRefInvalidNamespace", message) in await owners.events()
+        involved = await owners.involved("OwnerRefInvalidNamespace")
+        assert [involved.get(name) for name in ("apiVersion", "kind", "namespace", "name")] == [
+            *("v1", "ConfigMap", "kube-system", "far")
+        ]
+        assert involved["uid"]
 
 
 async def test_reference_with_the_wrong_name_or_kind_harms_only_its_own_object(client: ControllerClient) -> None:

@@ -85,6 +85,12 @@ class Owners:
         found = await self.client.list(as_documents(EVENTS))
         return [(item["reason"], item["message"]) for item in found.items]
 
+    async def involved(self, reason: str) -> Document:
+        """The object that the event with this reason is about."""
+        found = await self.client.list(as_documents(EVENTS))
+        (about,) = (item["involvedObject"] for item in found.items if item["reason"] == reason)
+        return dict(about)
+
 
 def reference(owner: Document, *, blocking: bool = True) -> Document:
     metadata = owner["metadata"]

@@ -97,7 +97,7 @@ async def remove_rules() -> bool:
             raise CannotStart(f"the rules of Services are not deleted: {error}") from error
 
 
-async def claim(holder: HolderClient | None) -> ProxyLock | None:
+async def claim(holder: HolderClient | None = None) -> ProxyLock | None:
     """The lock for `beside_node`, held, if the proxy can run now. Only then pods may depend on addresses of Services."""
     if await Nft(holder).problem():
         return None

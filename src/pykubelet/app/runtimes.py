@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
@@ -34,6 +35,7 @@ from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, Syste
 from pykubelet.podnetwork.holder_client import NETWORKS
 from pykubelet.podnetwork.host_port_relays import HostPortRelays
 from pykubelet.podnetwork.pod_networks import PodNetworks
+from pykubelet.runtimes.cri.cni import CniNetwork
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.runtimes.folder_lock import FolderInUse
@@ -155,7 +157,6 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
     address = await asyncio.to_thread(address_for_pods, settings) if choice.pod_cidr else settings.address
     ips = (address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     root, dialer = settings.root_dir.absolute() / STATE, network.dialer
-    relays = HostPortRelays(dialer) if network.holder is not None else None
     try:
         async with ProcessRuntime(
             root=root,
@@ -164,7 +165,7 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            networks=PodNetworks(root / NETWORKS, choice.pod_cidr, network.holder, relays),
+            networks=_pod_networks(root, settings, choice.pod_cidr, network),
         ) as runtime:
             if network.holder is not None:
                 network.holder.listen_to_restarts(runtime.restore_networks)
@@ -197,7 +198,23 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
 async def _choose_pod_network(settings: NodeSettings, network: NodeNetwork) -> PodNetworkChoice:
     if network.holder is None and not network.problem:
         return await choose_pod_network(settings)
-    return PodNetworkChoice(settings.pod_cidr if network.has_own else "", network.problem)
+    return PodNetworkChoice(
+        network.holder.pod_cidr if network.has_own and network.holder is not None else "", network.problem
+    )
+
+
+def _cni_network(settings: NodeSettings) -> CniNetwork | None:
+    """The network of pods in a cluster that gave the node a range, if the user chose this runtime."""
+    if settings.runtime != "cri" or not settings.node_pod_cidr or not settings.cluster_cidr or os.geteuid() != 0:
+        return None
+    folder = settings.root_dir.absolute() / "cni"
+    return CniNetwork(pod_cidr=settings.node_pod_cidr, cluster_cidr=settings.cluster_cidr, folder=folder)
+
+
+def _pod_networks(root: Path, settings: NodeSettings, pod_cidr: str, network: NodeNetwork) -> PodNetworks:
+    if network.holder is None:
+        return PodNetworks(root / NETWORKS, pod_cidr, cluster_cidr=settings.cluster_cidr)
+    return PodNetworks(root / NETWORKS, pod_cidr, network.holder, HostPortRelays(network.dialer))
 
 
 def _cluster_dns(settings: NodeSettings) -> ClusterDns:
@@ -221,6 +238,7 @@ async def _cri(settings: NodeSettings, _: Clock, _network: NodeNetwork) -> Async
         seccomp_root=str(settings.root_dir / "seccomp"),
         seccomp_default=settings.seccomp_default,
         max_pids=settings.pod_max_pids,
+        network=_cni_network(settings),
     )
     # Only failures while opening concern the socket.
     async with AsyncExitStack() as stack:

@@ -46,7 +46,7 @@ class HolderClient:
     def __init__(self, root: Path, *, pod_cidr: str, service_cidr: str) -> None:
         """`root` is the runtime's state folder; addresses of Services are in `service_cidr`."""
         self._folder, self._networks = root / FOLDER, root / NETWORKS
-        self._pod_cidr, self._service_cidr = pod_cidr, service_cidr
+        self.pod_cidr, self._service_cidr = pod_cidr, service_cidr
         self.holder = str(self._folder)
         self.gateway = NetworkOperations(self._networks, pod_cidr).gateway
         """The node's address for pods."""
@@ -230,7 +230,7 @@ class HolderClient:
 
     async def _start(self) -> None:
         """Start a holder; HolderUnavailable says why this machine does not let it work."""
-        arguments = (str(self._folder), str(self._networks), self._pod_cidr, self._service_cidr, nft_program() or "")
+        arguments = (str(self._folder), str(self._networks), self.pod_cidr, self._service_cidr, nft_program() or "")
         # An interpreter in an unusual place may need it to find libpython.
         environment = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
         process = await asyncio.create_subprocess_exec(

@@ -28,7 +28,8 @@ class PodNetworks:
     """The networks of pods, by the names of their namespaces in a folder.
 
     Without a `pod_cidr` pods get no new networks; those that have one keep it. They are in the network of `host`, by default
-    that of this process. Host ports are relayed by `relays`, if given, else by rules of the machine.
+    that of this process. Host ports are relayed by `relays`, if given, else by rules of the machine. Packets to pods of other
+    nodes, in `cluster_cidr`, keep their sender.
     """
 
     def __init__(
@@ -37,10 +38,12 @@ class PodNetworks:
         pod_cidr: str = "",
         host: NetworkHost | None = None,
         relays: HostPortRelays | None = None,
+        *,
+        cluster_cidr: str = "",
     ) -> None:
         self._folder, self._pod_cidr, self._relays = folder, pod_cidr, relays
         self._host = host or LocalNetworkHost(folder, pod_cidr)
-        self._masquerade = Masquerade(folder, pod_cidr, self._host.run_nft)
+        self._masquerade = Masquerade(folder, pod_cidr, self._host.run_nft, cluster_cidr=cluster_cidr)
         self._host_ports = HostPorts(self._masquerade.table)
         self._names: set[str] = set()
 

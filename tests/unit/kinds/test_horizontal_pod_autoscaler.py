@@ -229,6 +229,10 @@ def test_autoscaler_with_an_old_target_can_still_be_changed() -> None:
     older = {**stored, "spec": {**stored["spec"], "scaleTargetRef": {**_TARGET, "apiVersion": "v1"}}}
     new, messages = update(_HPA, older, {"spec": {"maxReplicas": 9}, "status": {"desiredReplicas": 4}})
     assert (messages, new["status"]["desiredReplicas"]) == ([], 0)
+    changed = update(_HPA, stored, {"spec": {"scaleTargetRef": {"apiVersion": "v1"}}})[1]
+    assert changed == ['spec.scaleTargetRef.apiVersion: Invalid value: "v1": apiVersion must specify API group']
+    renamed = update(_HPA, older, {"spec": {"scaleTargetRef": {"kind": "ReplicaSet"}}})[1]
+    assert renamed == changed
 
 
 def test_autoscaler_status_is_refused_when_a_count_is_negative() -> None:

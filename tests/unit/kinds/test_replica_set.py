@@ -52,6 +52,11 @@ def _pod(**fields: Any) -> dict[str, Any]:
             ],
             id="pods that end",
         ),
+        pytest.param(
+            _pod(ephemeralContainers=[{"name": "d", "image": "x"}]),
+            ["spec.template.spec.ephemeralContainers: Forbidden: ephemeral containers not allowed in pod template"],
+            id="ephemeral containers",
+        ),
     ],
 )
 @pytest.mark.parametrize(("strategy", "document"), [(REPLICA_SETS, _REPLICA_SET), (DEPLOYMENTS, _DEPLOYMENT)])

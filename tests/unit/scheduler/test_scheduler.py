@@ -87,6 +87,24 @@ def test_choice_fits_and_refusal_means_that_no_node_does(events: list[tuple[Pod,
         assert 0 <= score <= MAX_SCORE * sum(WEIGHTS.values())
 
 
+def test_pod_that_is_gone_neither_attracts_nor_repels() -> None:
+    """The cache forgets its affinity with it, also when it moves to another node."""
+    term = [{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOST_NAME}]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    shy = facts("shy", affinity={"podAntiAffinity": {required: term}})
+    fond = facts("fond", affinity={"podAffinity": {required: term}})
+    seen = view([node("n1"), node("n2")])
+    for one in (shy, fond):
+        seen.put_pod(one.pod, "n1")
+        seen.put_pod(one.pod, "n2")
+    assert [node_info.name for node_info, _ in seen.pods_with_required_anti_affinity.values()] == ["n2"]
+    assert [node_info.name for node_info, _ in seen.pods_with_affinity.values()] == ["n2"]
+    for one in (shy, fond):
+        assert seen.drop_pod(one.pod.metadata.uid)
+    assert not seen.pods_with_required_anti_affinity
+    assert not seen.pods_with_affinity
+
+
 def wish(weight: int) -> list[dict[str, Any]]:
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOST_NAME}
     return [{"weight": weight, "podAffinityTerm": term}]

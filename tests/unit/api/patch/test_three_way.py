@@ -12,7 +12,7 @@ Map = dict[str, Any]
 POD = "core.v1.Pod"
 
 
-def labels(**values: str) -> Map:
+def labels(**values: str | None) -> Map:
     return {"metadata": {"labels": values}}
 
 
@@ -130,3 +130,10 @@ def test_map_with_replace_strategy_never_conflicts() -> None:
     original, modified, current = (spec(selector={"matchLabels": {"a": value}}) for value in "123")
     patch = diff_strategic_three_way(original, modified, current, "policy.v1.PodDisruptionBudget", overwrite=False)
     assert patch == modified
+
+
+def test_patch_says_nothing_of_what_is_as_it_should_be() -> None:
+    """Only the difference from the live document is sent, whatever was applied last."""
+    assert diff_strategic_three_way(labels(a="1"), labels(a="2"), labels(a="2"), POD) == {}
+    both = diff_strategic_three_way(labels(a="1", b="1"), labels(a="2"), labels(a="2", b="1"), POD)
+    assert both == labels(b=None)

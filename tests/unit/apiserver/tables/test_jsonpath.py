@@ -82,6 +82,13 @@ def test_path_leads_to_values(path: str, found: list[Any]) -> None:
     assert find(path, _DOCUMENT) == found
 
 
+def test_object_that_two_ways_lead_to_is_found_once() -> None:
+    """Equal values in several places are all found."""
+    document = {"a": {"a": {"b": {"c": 1}}}, "d": {"b": {"c": 1}}, "e": {"b": 1}, "f": {"b": 1}}
+    assert find("..a..b", document) == [{"c": 1}]
+    assert find("..b", document) == [{"c": 1}, {"c": 1}, 1, 1]
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -245,14 +245,18 @@ def test_counts_are_sums_over_all_sets(counts: list[tuple[int, int, int]], has_n
 
 def test_replica_failure_condition_is_copied_and_removed() -> None:
     """The condition of the new ReplicaSet comes before that of an old one."""
-    failed = ReplicaSetCondition(type="ReplicaFailure", status="True", reason="FailedCreate", message="quota")
+    at = "2026-01-01T00:00:00Z"
+    failed = ReplicaSetCondition(
+        type="ReplicaFailure", status="True", reason="FailedCreate", message="quota", last_transition_time=at
+    )
     other = replace(failed, message="old")
     new = replica_set("new", status=ReplicaSetStatus(conditions=(failed,)))
     old = replica_set("old", status=ReplicaSetStatus(conditions=(replace(other, type="Else"), other)))
     for one, message in ((new, "quota"), (replica_set("new"), "old"), (None, "old")):
         found = deployment_condition(rollout_status(deployment(), one, [old], EPOCH), conditions.REPLICA_FAILURE)
         assert found is not None
-        assert (found.reason, found.message) == ("FailedCreate", message)
+        assert (found.status, found.reason, found.message) == ("True", "FailedCreate", message)
+        assert (found.last_transition_time, found.last_update_time) == (at, at)
     told = replace(deployment(), status=rollout_status(deployment(), new, [], EPOCH))
     assert deployment_condition(rollout_status(told, replica_set("new"), [], EPOCH), conditions.REPLICA_FAILURE) is None
 

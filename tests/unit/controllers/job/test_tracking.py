@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -172,6 +173,21 @@ def test_status_never_notes_more_pods_than_fit() -> None:
     assert noted is not None
     assert len(noted.succeeded) == len(plan.release) == MAX_UNCOUNTED_PODS
     assert plan.is_full
+
+
+@pytest.mark.parametrize("ended", [MAX_UNCOUNTED_PODS - 1, MAX_UNCOUNTED_PODS, MAX_UNCOUNTED_PODS + 5])
+@pytest.mark.parametrize("failed", [0, 10])
+def test_indexes_count_towards_what_fits(ended: int, failed: int) -> None:
+    """Succeeded pods of an indexed job are recorded as indexes, failed ones by their UID."""
+    pods = [indexed(pod(f"p{number}", "Failed" if number < failed else "Succeeded"), number) for number in range(ended)]
+    job = Job(spec=JobSpec(completions=10**6, completion_mode="Indexed"))
+    plan = plan_tracking(job, job.status, count_job_pods(job, pods), None)
+    assert (len(plan.release), plan.is_full) == (min(ended, MAX_UNCOUNTED_PODS), ended >= MAX_UNCOUNTED_PODS)
+
+
+def indexed(one: Pod, number: int) -> Pod:
+    index = {"batch.kubernetes.io/job-completion-index": str(number)}
+    return replace(one, metadata=replace(one.metadata, annotations=index))
 
 
 def test_job_that_fails_takes_its_running_pods_with_it() -> None:

@@ -67,6 +67,11 @@ def test_waits_for_half_of_what_the_rest_may_take(graces: list[int], expected: f
     assert next_pass_seconds(left, NOW) == expected
 
 
+def test_object_that_is_not_being_deleted_yet_counts_like_one_that_is_held() -> None:
+    assert next_pass_seconds([UndeletedObject(PODS, PartialMeta())], NOW) == 8.5
+    assert next_pass_seconds([], NOW) == 1.0
+
+
 @given(LEFT)
 def test_wait_is_bounded(left: tuple[UndeletedObject, ...]) -> None:
     assert 1 <= next_pass_seconds(left, NOW) <= LONGEST_SECONDS / 2 + 1

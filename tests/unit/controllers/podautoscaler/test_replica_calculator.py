@@ -145,6 +145,11 @@ def test_request_counts_containers_sidecars_or_the_pod() -> None:
         pytest.param(pod(started=400, changed=380, ready=False), 0, True, id="never ready"),
         pytest.param(pod(started=400, changed=1), 0, False, id="ready again"),
         pytest.param(Pod(status=PodStatus(phase="Running")), 0, True, id="without a condition"),
+        pytest.param(pod(started=299, changed=290), 280, True, id="at the end of the start"),
+        pytest.param(pod(started=300, changed=290), 280, False, id="after the start"),
+        pytest.param(pod(started=60, changed=40), 25, False, id="measured a window after it was ready"),
+        pytest.param(pod(started=400, changed=371, ready=False), 0, True, id="unready before the delay"),
+        pytest.param(pod(started=400, changed=370, ready=False), 0, False, id="unready after the delay"),
     ],
 )
 def test_usage_of_a_starting_pod_does_not_count(given: Pod, age: float, expected: bool) -> None:

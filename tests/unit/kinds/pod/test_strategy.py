@@ -259,6 +259,15 @@ def test_status_update_is_refused_when_it_contradicts_what_was(status: dict[str,
     assert update_status(PODS, pod, {"status": status})[1] == [message]
 
 
+def test_status_update_is_refused_when_it_adds_an_annotation_that_is_fixed() -> None:
+    """Metadata may change through the status, but by the rules of metadata."""
+    patch = {"metadata": {"annotations": {"kubernetes.io/config.mirror": "m", "free": "x"}}}
+    messages = update_status(PODS, _stored(nodeName="n"), patch)[1]
+    at = "metadata.annotations[kubernetes.io/config.mirror]"
+    assert messages == [f"{at}: Forbidden: may not add mirror pod annotation"]
+    assert update_status(PODS, _stored(nodeName="n"), {"metadata": {"annotations": {"free": "x"}}})[1] == []
+
+
 @pytest.mark.parametrize(("policy", "exit_code", "count"), [("Always", 1, 0), ("OnFailure", 1, 0), ("OnFailure", 0, 1)])
 def test_container_may_run_again_when_the_restart_policy_allows_it(policy: str, exit_code: int, count: int) -> None:
     ended = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": exit_code}}}]}

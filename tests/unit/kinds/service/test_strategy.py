@@ -15,6 +15,7 @@ from pykubelet.apiserver.admission.services import (
     allocations_of,
 )
 from pykubelet.kinds.service import strategy as service
+from pykubelet.kinds.service.validation import is_externally_accessible
 from strategy_calls import SYSTEM, create, texts, update, update_status
 
 SERVICES = service.KIND.strategy
@@ -232,3 +233,18 @@ def test_no_two_services_get_the_same_address_or_port(kinds: list[str]) -> None:
     assert len(taken.ports) == sum(kind != "ClusterIP" for kind in kinds)
     assert all(port in NODE_PORT_RANGE for port in taken.ports)
     assert str(CLUSTER_IP_RANGE[1]) not in taken.addresses
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_accessible"),
+    [
+        ({"type": "LoadBalancer"}, True),
+        ({"type": "NodePort"}, True),
+        ({"type": "ClusterIP"}, False),
+        ({"type": "ClusterIP", "externalIPs": []}, False),
+        ({"type": "ClusterIP", "externalIPs": ["192.0.2.1"]}, True),
+        ({"type": "ExternalName", "externalIPs": ["192.0.2.1"]}, False),
+    ],
+)
+def test_service_is_accessible_from_outside_by_its_type_or_addresses(spec: dict[str, Any], is_accessible: bool) -> None:
+    assert is_externally_accessible(spec) == is_accessible

@@ -181,8 +181,10 @@ class Scripted:
 
     def __init__(self) -> None:
         self.observed = PLENTY
+        self.reads = 0
 
     def read(self) -> Mapping[str, Observation]:
+        self.reads += 1
         return self.observed
 
 
@@ -195,6 +197,8 @@ async def test_monitor_reports_changes_only_and_measures_every_ten_seconds() -> 
         task = group.create_task(watch.run(ready))
         await ready.wait()
         assert told == []
+        await asyncio.sleep(95)
+        assert machine.reads == 10
         machine.observed = {"nodefs.available": Observation(1, 100)}
         await asyncio.sleep(25)
         assert told == [("DiskPressure",)]
