@@ -76,7 +76,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             record, node_settings = _earlier_node(settings), _node_settings(settings)
             stack.enter_context(_early_gateway(node_settings, record))
             queues = WorkQueueCollector()
-            network = await stack.enter_async_context(_network(node_settings, record))
+            network = await stack.enter_async_context(_network(settings, record))
             known, ids = _server_settings(settings), RandomIds()
             serves = serving(known, clock=clock, ids=ids, collectors=[queues], network=network)
             served = await stack.enter_async_context(serves)
@@ -118,11 +118,13 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     program.run(main)
 
 
-def _network(settings: NodeSettings, record: NodeRecord | None) -> AbstractAsyncContextManager[NodeNetwork]:
+def _network(settings: ClusterSettings, record: NodeRecord | None) -> AbstractAsyncContextManager[NodeNetwork]:
     """The network of pods, which has to be there before the API server listens in it."""
+    node = _node_settings(settings)
     if record is not None and record.pod_cidr:
-        settings = replace(settings, pod_cidr=record.pod_cidr)
-    return open_node_network(settings, runs_processes=runs_processes(settings))
+        node = replace(node, pod_cidr=record.pod_cidr)
+    services = str(settings.service_cluster_ips)
+    return open_node_network(node, runs_processes=runs_processes(node), service_cidr=services)
 
 
 def _ingress(settings: IngressSettings | None, client: Client, clock: Clock) -> IngressParts:

@@ -92,17 +92,19 @@ MACHINE_NETWORK = NodeNetwork()
 
 
 @asynccontextmanager
-async def open_node_network(settings: NodeSettings, *, runs_processes: bool) -> AsyncIterator[NodeNetwork]:
+async def open_node_network(
+    settings: NodeSettings, *, runs_processes: bool, service_cidr: str = SERVICE_RANGE
+) -> AsyncIterator[NodeNetwork]:
     """Open the network of pods while the context lasts; CannotStart if a network that was asked for is impossible.
 
-    Only pods that are processes can be in the network of a holder.
+    Only pods that are processes can be in the network of a holder. Addresses of Services are in `service_cidr`.
     """
     if os.geteuid() == 0 or not runs_processes:
         yield MACHINE_NETWORK
         return
     root = settings.root_dir.absolute() / STATE
-    holder = HolderClient(root, pod_cidr=settings.pod_cidr, service_cidr=SERVICE_RANGE)
-    side = HolderSide(holder, (settings.pod_cidr, SERVICE_RANGE))
+    holder = HolderClient(root, pod_cidr=settings.pod_cidr, service_cidr=service_cidr)
+    side = HolderSide(holder, (settings.pod_cidr, service_cidr))
     if settings.pod_network == HOST:
         # Pods that have a network of their own keep it.
         if not await holder.connect():
