@@ -52,7 +52,7 @@ class Element(NamedTuple):
 def port_mapping(protocol: str, host_ip: str, host_port: int, container_port: int) -> PortMapping:
     """A mapping as a pod specifies it; HostPortError if pods cannot have it. The API accepts any text as `hostIP`."""
     try:
-        address = ip_address(host_ip or "0.0.0.0")
+        address = ip_address(host_ip or "0.0.0.0")  # noqa: S104  all addresses of the machine, as the user says
     except ValueError as error:
         raise HostPortError(f"hostPort {host_port}: hostIP {host_ip!r} is not an IP address") from error
     if address.is_unspecified:

@@ -68,8 +68,8 @@ async def test_headers_about_the_client_are_never_the_clients(lab: IngressLab) -
 async def test_headers_of_one_connection_are_not_passed_on(lab: IngressLab) -> None:
     async with echo_server() as server:
         lab.serve(server.port)
-        lines = ("Connection: X-Hop, Host, X-Forwarded-For", "X-Hop: 1", "Keep-Alive: 5", "TE: trailers", "Trailer: X")
-        lines += ("Transfer_Encoding: chunked", "Keep_Alive: 5")
+        lines = ["Connection: X-Hop, Host, X-Forwarded-For", "X-Hop: 1", "Keep-Alive: 5", "TE: trailers", "Trailer: X"]
+        lines += ["Transfer_Encoding: chunked", "Keep_Alive: 5"]
         await lab.get("/", *lines, "X-Kept: 2", "Upgrade: h2c", "HTTP2-Settings: AAA", "Connection: upgrade")
         (head,) = server.received
         names = {line.partition(b":")[0].lower().replace(b"_", b"-") for line in head.split(b"\r\n")[1:] if line}
