@@ -7,7 +7,6 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from functools import partial
 from typing import NamedTuple
 
 from pykubelet.aio.log import get_logger
@@ -59,7 +58,14 @@ async def tcp_relay(
     """Relay TCP connections for the duration of the context. OSError if the port is taken at one of the addresses."""
     with ExitStack() as stack:
         listeners = [stack.enter_context(listen(address, port)) for address in addresses]
-        serve = partial(_relay_connection, target=target, dialer=dialer, limit=limit)
+        relayed: set[asyncio.Task[None]] = set()
+
+        def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            work = _relay_connection(reader, writer, target=target, dialer=dialer, limit=limit)
+            task = asyncio.get_running_loop().create_task(work, name="relay: connection")
+            relayed.add(task)
+            task.add_done_callback(relayed.discard)
+
         servers = [await asyncio.start_server(serve, sock=one, limit=_CHUNK_BYTES) for one in listeners]
         # The servers close their sockets.
         stack.pop_all()
@@ -68,6 +74,8 @@ async def tcp_relay(
         finally:
             for server in servers:
                 server.close()
+            for task in relayed:
+                task.cancel()
 
 
 async def _relay_connection(
