@@ -25,11 +25,11 @@ from pykubelet.app.down import SERVICE_PROXY
 from pykubelet.app.ingress import ingress_parts
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
+from pykubelet.app.node_network import NodeNetwork, open_node_network, runs_processes
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.pod_network import expects_own_networks
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
-from pykubelet.app.runtimes import runs_processes
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
 from pykubelet.client.interface import Client
 from pykubelet.client.reflector import ListerWatcher
@@ -71,17 +71,19 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             record, node_settings = _earlier_node(settings), _node_settings(settings)
             stack.enter_context(_early_gateway(node_settings))
             queues = WorkQueueCollector()
-            serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
+            network = await stack.enter_async_context(open_node_network(node_settings))
+            known, ids = _server_settings(settings), RandomIds()
+            serves = serving(known, clock=clock, ids=ids, collectors=[queues], network=network)
             served = await stack.enter_async_context(serves)
             seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
-            dns = await stack.enter_async_context(_cluster_dns(node_settings, served.client, clock))
-            proxy_lock = await proxy.claim() if settings.service_proxy else None
+            dns = await stack.enter_async_context(_cluster_dns(node_settings, network, served.client, clock))
+            proxy_lock = await proxy.claim(network.holder) if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
-            services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock)
+            services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock, network)
             await stack.enter_async_context(services)
-            opened = open_node(node_settings, client=served.client, server=seen, clock=clock)
+            opened = open_node(node_settings, client=served.client, server=seen, clock=clock, network=network)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
             ingress = ingress_parts(settings.ingress, client=served.client, clock=clock)
@@ -117,14 +119,19 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
 
 @asynccontextmanager
 async def _service_proxy(
-    settings: ClusterSettings, node_name: str, lock: ProxyLock | None, client: Client, clock: Clock
+    settings: ClusterSettings,
+    node_name: str,
+    lock: ProxyLock | None,
+    client: Client,
+    clock: Clock,
+    network: NodeNetwork,
 ) -> AsyncIterator[None]:
     """Run the service proxy while the context lasts, if the settings say so."""
     if not settings.service_proxy:
         yield
         return
     (settings.data_dir / SERVICE_PROXY).touch(0o600)
-    async with proxy.beside_node(client=client, clock=clock, node_name=node_name, lock=lock):
+    async with proxy.beside_node(client=client, clock=clock, node_name=node_name, lock=lock, network=network):
         yield
 
 
@@ -145,10 +152,17 @@ def _early_gateway(settings: NodeSettings) -> Iterator[None]:
             remove_gateway(gateway)
 
 
-def _cluster_dns(settings: NodeSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
-    pod_networks = (settings.pod_cidr,) if expects_own_networks(settings) else ()
-    domain = settings.cluster_domain
-    return open_dns(client=client, clock=clock, cluster_ip=_DNS_ADDRESS, domain=domain, pod_networks=pod_networks)
+def _cluster_dns(
+    settings: NodeSettings, network: NodeNetwork, client: Client, clock: Clock
+) -> AbstractAsyncContextManager[RunningDns]:
+    return open_dns(
+        client=client,
+        clock=clock,
+        cluster_ip=_DNS_ADDRESS,
+        domain=settings.cluster_domain,
+        pod_networks=(settings.pod_cidr,) if network.has_own or expects_own_networks(settings) else (),
+        place=network.side,
+    )
 
 
 @asynccontextmanager

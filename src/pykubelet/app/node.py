@@ -14,6 +14,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.app.node_containers import NodeContainers, NodeStorage, node_containers, node_storage
 from pykubelet.app.node_dependencies import NodeDependencies, locked_root
+from pykubelet.app.node_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.node_pods import (
     NodeObjects,
     NodePods,
@@ -314,10 +315,11 @@ async def open_node(
     server: KnownApiServer | None,
     clock: Clock,
     collectors: tuple[MetricsCollector, ...] = (),
+    network: NodeNetwork = MACHINE_NETWORK,
 ) -> AsyncIterator[Node]:
     """Run a node on this machine, with its configured runtime and its own API, while the context lasts.
 
-    Its metrics include `collectors`. CannotStart if it cannot start.
+    Its metrics include `collectors`; its pods are in `network`. CannotStart if it cannot start.
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(locked_root(settings))
@@ -325,7 +327,7 @@ async def open_node(
         if server is not None or settings.client_ca is not None:
             listener = await stack.enter_async_context(open_listener(settings, server=server, clock=clock))
             settings = replace(settings, port=listener.port, address=listener.address)
-        runtime = await stack.enter_async_context(open_runtime(settings, clock=clock))
+        runtime = await stack.enter_async_context(open_runtime(settings, clock=clock, network=network))
         made = await stack.enter_async_context(node(settings, client=client, runtime=runtime, clock=clock))
         if listener is not None:
             made = replace(made, collectors=(*made.collectors, *collectors))
@@ -399,6 +401,9 @@ def _report_network(deps: NodeDependencies) -> None:
         # Without an API server events are log lines.
         message = f"Pods share the machine's network: {problem}. It costs: {COSTS}"
         deps.recorder.event(deps.reference, WARNING, "PodNetworkNotAvailable", message)
+    if problem := deps.runtime.egress_problem:
+        message = f"Pods do not reach other machines: {problem}. They reach each other, Services and the API"
+        deps.recorder.event(deps.reference, WARNING, "PodEgressNotAvailable", message)
 
 
 def _collectors(

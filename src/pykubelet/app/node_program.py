@@ -19,6 +19,7 @@ from pykubelet.aio.tasks import Runner, background_task, running, with_ready_eve
 from pykubelet.api.errors import ApiError
 from pykubelet.app import program
 from pykubelet.app.node import open_node
+from pykubelet.app.node_network import open_node_network
 from pykubelet.app.node_record import read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
@@ -115,7 +116,10 @@ def run(settings: NodeSettings, *, say: Say) -> None:
                 joined = await stack.enter_async_context(connected(settings, settings.kubeconfig, clock=clock))
                 client, server, collectors = joined.client, joined.server, (joined.requests,)
                 node_settings = replace(settings, only_named_objects=joined.is_node)
-            opened = open_node(node_settings, client=client, server=server, clock=clock, collectors=collectors)
+            network = await stack.enter_async_context(open_node_network(node_settings))
+            opened = open_node(
+                node_settings, client=client, server=server, clock=clock, collectors=collectors, network=network
+            )
             node = await stack.enter_async_context(opened)
 
             async def announce() -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.podnetwork.availability import machine_problem, program_problem, user_problem
 
-OWN, HOST = "own", "host"
+AUTO, OWN, HOST = "auto", "own", "host"
 COSTS = "replicas share ports, and a probe may reach another pod"
 """What it costs if pods share the machine's network."""
 

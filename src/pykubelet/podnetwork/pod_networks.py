@@ -42,6 +42,11 @@ class PodNetworks:
         """Whether new pods get networks."""
         return bool(self._pod_cidr)
 
+    @property
+    def holder(self) -> str:
+        """The folder of the process that keeps the namespaces; empty if they are files of this machine."""
+        return self._host.holder
+
     def path(self, name: str) -> Path:
         """The file of a pod's namespace."""
         return self._folder / name
@@ -59,6 +64,7 @@ class PodNetworks:
         except OSError as error:
             raise PodNetworkError(f"the networks of pods cannot be taken over: {_reason(error)}") from error
         self._names = {*known} - {*lost}
+        self._host_ports = HostPorts(self._masquerade.table)
         for name in self._names:
             with suppress(HostPortError):
                 self._host_ports.add(name, known[name], mappings.get(name, ()))
