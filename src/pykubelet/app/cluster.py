@@ -86,7 +86,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             opened = open_node(node_settings, client=served.client, server=seen, clock=clock, network=network)
             node = await stack.enter_async_context(opened)
             authority = CertificateAuthority(served.authority.certificate, served.authority.key)
-            ingress = ingress_parts(settings.ingress, client=served.client, clock=clock)
+            ingress = ingress_parts(settings.ingress, client=served.client, clock=clock, dialer=network.dialer)
             at_work = controllers(
                 client=served.client,
                 clock=clock,

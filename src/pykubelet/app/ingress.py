@@ -13,7 +13,7 @@ from pykubelet.app.settings import IngressSettings
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
 from pykubelet.client.recorder import Recorder
-from pykubelet.httpserver.reverse_proxy import NewSocket
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.ingress.backends import ServiceBackends
 from pykubelet.ingress.certificates import IngressCertificates
 from pykubelet.ingress.controller import IngressController
@@ -38,10 +38,8 @@ class IngressParts:
     """What runs, given the event that is set once the informers have synced."""
 
 
-def ingress_parts(
-    settings: IngressSettings | None, *, client: Client, clock: Clock, new_socket: NewSocket | None = None
-) -> IngressParts:
-    """An ingress controller; `new_socket` makes the sockets of connections to pods."""
+def ingress_parts(settings: IngressSettings | None, *, client: Client, clock: Clock, dialer: Dialer) -> IngressParts:
+    """An ingress controller; `dialer` connects to pods."""
     if settings is None:
         return IngressParts()
     routes, backends, certificates = Routes(), ServiceBackends(), IngressCertificates(clock)
@@ -60,7 +58,7 @@ def ingress_parts(
         backends=backends,
         certificates=certificates,
         changed=controller.listeners_changed,
-        new_socket=new_socket,
+        dialer=dialer,
     )
 
     def runners(informed: asyncio.Event) -> dict[str, Runner]:
