@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 from loopback import session, token_file
 from machine import memory_folder
-from programs import Program, end_processes_in
+from programs import Program, end_processes_in, unmount_below
 from watched_pods import WatchedPods
 
 NODE = "bench-node"
@@ -66,13 +66,14 @@ class World:
 
 @contextmanager
 def empty_folder() -> Iterator[Path]:
-    """A temporary folder; processes that work in it are killed at the end."""
+    """A temporary folder; at the end processes that work in it are killed, and mounts are removed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         try:
             yield folder
         finally:
             end_processes_in(folder)
+            unmount_below(folder)
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """Programs under measurement, started as users start them and measured from outside."""
 
 import asyncio
+import subprocess
 import sys
 import time
 from collections import deque
@@ -92,3 +93,10 @@ def end_processes_in(folder: Path) -> None:
         with suppress(psutil.Error):
             for each in (*process.children(recursive=True), process):
                 each.kill()
+
+
+def unmount_below(folder: Path) -> None:
+    """Remove the mounts in a folder, such as the network namespaces of pods that a killed node has left."""
+    paths = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    if found := [path for path in paths if path.startswith(f"{folder}/")]:
+        subprocess.run(["umount", "--lazy", *found], check=False)

@@ -24,6 +24,7 @@ COMMANDS = [
     "controllers",
     "delete",
     "describe",
+    "down",
     "exec",
     "get",
     "logs",

@@ -265,6 +265,8 @@ async def test_metrics_that_nobody_serves_are_refused_with_their_reason(bench: A
         await asyncio.sleep(60)
         assert (await bench.condition("ScalingActive"))[:2] == ("True", "ValidMetricFound")
         assert await bench.replicas() == 8
+        # The metric that failed keeps its place.
+        assert [row["type"] for row in (await bench.status())["currentMetrics"]] == ["", "Resource"]
 
 
 async def test_bounds_and_missing_targets(bench: Autoscaling) -> None:

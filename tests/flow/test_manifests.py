@@ -309,3 +309,16 @@ async def test_workload_is_applied_with_its_defaults(cluster: Cluster, folder: P
 
         await cluster.until(is_changed)
         assert cluster.told.open == {}
+
+
+async def test_object_of_a_file_that_was_broken_at_the_start_goes_with_the_file(cluster: Cluster, folder: Path) -> None:
+    """Objects of an earlier run are remembered, also if no document that can be read has their kind."""
+    path = folder / "a.yaml"
+    path.write_text(config_map("a"))
+    async with cluster.following(folder):
+        await cluster.expect(a="1")
+    path.write_text("kind: [")
+    async with cluster.following(folder):
+        await cluster.expect(a="1")
+        path.unlink()
+        await cluster.expect()

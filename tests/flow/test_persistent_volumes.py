@@ -8,6 +8,7 @@ import pytest
 
 from pykubelet.api.errors import Forbidden
 from pykubelet.api.schema import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from pykubelet.api.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, STORAGE_PROVISIONER
 from volume_rig import MANUAL, volume_bench
 
@@ -191,3 +192,32 @@ async def test_claim_is_expanded_only_if_bound_and_its_class_allows_it(tmp_path:
         change: dict[str, Any] = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
         with pytest.raises(Forbidden, match="only dynamically provisioned pvc can be resized"):
             await bench.change(PERSISTENT_VOLUME_CLAIMS, "data", change)
+
+
+async def test_claim_of_an_ephemeral_volume_comes_back_while_its_pod_exists(tmp_path: Path) -> None:
+    """The pod waits for a node, so that nothing protects the claim."""
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}}
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+    async with volume_bench(tmp_path) as bench:
+        await bench.add_pod("web", volumes=volumes)
+
+        async def claim_uid() -> str:
+            found = await bench.get(PERSISTENT_VOLUME_CLAIMS, "web-scratch")
+            return found["metadata"]["uid"] if found is not None else ""
+
+        async def is_made() -> bool:
+            return bool(await claim_uid())
+
+        await bench.until(is_made)
+        first = await claim_uid()
+        await bench.plain.delete(CLAIMS, "web-scratch", namespace="default")
+
+        async def is_made_again() -> bool:
+            return await claim_uid() not in ("", first)
+
+        await bench.until(is_made_again)
+        await bench.remove_pod("web")
+        await bench.plain.delete(CLAIMS, "web-scratch", namespace="default")
+        await bench.until_gone(PERSISTENT_VOLUME_CLAIMS, "web-scratch")
+        await asyncio.sleep(30)
+        assert await claim_uid() == ""

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from pykubelet.aio.backoff import Backoff
+from pykubelet.api import schema
+from pykubelet.api.schema import Resource
+from pykubelet.kinds.registry import KINDS
 
 _MIB = 1024 * 1024
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
@@ -381,3 +384,15 @@ def test_settings_have_their_defaults(name: str) -> None:
     module, _, kind = name.rpartition(".")
     stated = signature(getattr(import_module(f"pykubelet.{module}"), kind)).parameters
     assert {field: stated[field].default for field in DEFAULTS[name]} == DEFAULTS[name]
+
+
+def test_resources_that_clients_name_are_those_that_kinds_have() -> None:
+    """The metrics of nodes and pods are served without a kind; their names are in the recorded discovery."""
+    kinds = {(kind.resource.group, kind.resource.plural): kind.resource for kind in KINDS}
+    stated = [one for one in vars(schema).values() if isinstance(one, Resource) and not one.subresource]
+    known = [one for one in stated if (one.group, one.plural) in kinds]
+    assert len(known) > 20
+    assert [one.namespaced for one in known] == [kinds[one.group, one.plural].namespaced for one in known]
+    assert [one.kind for one in known] == [kinds[one.group, one.plural].kind for one in known]
+    scopes = {one.plural: one.namespaced for one in stated if one.group == "metrics.k8s.io"}
+    assert scopes == {"nodes": False, "pods": True}

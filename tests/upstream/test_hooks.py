@@ -90,9 +90,10 @@ async def test_exec_hook_runs_its_command() -> None:
     ("outcome", "failure", "told"),
     [
         (CommandResult(3, b'a "b"\nc', b"c"), None, 'command \'ls --a\' exited with 3: c, message: "a \\"b\\"\\nc"'),
+        (CommandResult(1, b"\xff", b"\xfe"), None, "command 'ls --a' exited with 1: \ufffd, message: \"\ufffd\""),
         (CommandResult(0, b""), RuntimeFailure("container is gone"), 'container is gone, message: ""'),
     ],
-    ids=["exit code", "not run"],
+    ids=["exit code", "no text", "not run"],
 )
 async def test_exec_hook_that_fails_is_a_failure(
     outcome: CommandResult, failure: RuntimeFailure | None, told: str

@@ -75,7 +75,7 @@ from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreRefused, StoreSettings, StoreUnusable
 from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
-from pykubelet.app.node_network import MACHINE_NETWORK, NodeNetwork
+from pykubelet.app.pod_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
 from pykubelet.httpserver.dialer import Dialer
@@ -103,13 +103,14 @@ def run(settings: ApiServerSettings, *, say: Say) -> None:
     program.run(main)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RunningApiServer:
-    """A running server: its URL, an in-process client, and the authority of its client certificates."""
+    """A running server: its URL, an in-process client, the authority of its client certificates, and its way to nodes."""
 
     url: str
     client: LoopbackClient
     authority: CertificateKeyPair
+    node_proxy: NodeProxy
 
     @property
     def client_authority(self) -> bytes:
@@ -166,7 +167,7 @@ async def serving(
         kept = _service_of_itself(settings, deps, registry, server, http_server, network.side)
         await stack.enter_async_context(kept)
         await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
-        yield RunningApiServer(url=deps.url, client=LoopbackClient(server, registry), authority=deps.pki.authority)
+        yield RunningApiServer(deps.url, LoopbackClient(server, registry), deps.pki.authority, node_proxy)
 
 
 def _handler_chain(

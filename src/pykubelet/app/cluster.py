@@ -22,15 +22,13 @@ from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
 from pykubelet.app.down import SERVICE_PROXY
-from pykubelet.app.ingress import ingress_parts
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
-from pykubelet.app.node_network import NodeNetwork, open_node_network, runs_processes
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
-from pykubelet.app.pod_network import expects_own_networks
+from pykubelet.app.pod_network import NodeNetwork, expects_own_networks, open_node_network, runs_processes
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
-from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
+from pykubelet.app.settings import ApiServerSettings, ClusterSettings, IngressSettings, NodeSettings
 from pykubelet.client.interface import Client
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource
@@ -40,6 +38,8 @@ from pykubelet.controllers.manifests.controller import ManifestController
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
+from pykubelet.httpserver.dialer import Dialer
+from pykubelet.ingress.parts import IngressParts, ingress_parts
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
 from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
 from pykubelet.podnetwork.node_address import node_address
@@ -75,7 +75,6 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             known, ids = _server_settings(settings), RandomIds()
             serves = serving(known, clock=clock, ids=ids, collectors=[queues], network=network)
             served = await stack.enter_async_context(serves)
-            seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
             dns = await stack.enter_async_context(_cluster_dns(node_settings, network, served.client, clock))
             proxy_lock = await proxy.claim(network.holder) if settings.service_proxy else None
@@ -83,15 +82,13 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
             services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock, network)
             await stack.enter_async_context(services)
-            opened = open_node(node_settings, client=served.client, server=seen, clock=clock, network=network)
-            node = await stack.enter_async_context(opened)
-            authority = CertificateAuthority(served.authority.certificate, served.authority.key)
-            ingress = ingress_parts(settings.ingress, client=served.client, clock=clock, dialer=network.dialer)
+            node = await stack.enter_async_context(_own_node(node_settings, served, clock, network))
+            ingress = _ingress(settings.ingress, served.client, clock, network.dialer)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
                 root_ca=served.client_authority.decode(),
-                authority=authority,
+                authority=CertificateAuthority(served.authority.certificate, served.authority.key),
                 names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
                 listeners=(*dns.listeners, *ingress.listeners),
@@ -115,6 +112,28 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             await _say_what_stays(settings, node, say)
 
     program.run(main)
+
+
+def _ingress(settings: IngressSettings | None, client: Client, clock: Clock, dialer: Dialer) -> IngressParts:
+    if settings is None:
+        return IngressParts()
+    http, https = settings.http_port, settings.https_port
+    return ingress_parts(
+        client=client, clock=clock, dialer=dialer, bind=settings.bind, http_port=http, https_port=https
+    )
+
+
+@asynccontextmanager
+async def _own_node(
+    settings: NodeSettings, served: RunningApiServer, clock: Clock, network: NodeNetwork
+) -> AsyncIterator[Node]:
+    """Run the node while the context lasts; the server finds its API also if it listens elsewhere than it reports."""
+    seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
+    async with open_node(settings, client=served.client, server=seen, clock=clock, network=network) as node:
+        about = node.dependencies.about
+        for address in about.ips:
+            served.node_proxy.set_listening(address, about.port, node.listening)
+        yield node
 
 
 @asynccontextmanager
@@ -228,7 +247,9 @@ async def _say_what_stays(settings: ClusterSettings, node: Node, say: Say) -> No
     count = sum(any(one.state == ContainerState.RUNNING for one in pod.containers) for pod in pods)
     if count and node.dependencies.runtime.name != "sim":
         what = "1 pod keeps" if count == 1 else f"{count} pods keep"
-        say(f"{what} running; to stop: pykubelet down --data-dir {shlex.quote(str(settings.data_dir))}")
+        options = ["--data-dir", str(settings.data_dir)]
+        options += ["--cri-socket", settings.cri_socket] if settings.cri_socket else []
+        say(f"{what} running; to stop: pykubelet down {shlex.join(options)}")
 
 
 def _server_settings(settings: ClusterSettings) -> ApiServerSettings:

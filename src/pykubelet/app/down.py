@@ -23,10 +23,9 @@ from pykubelet.apiserver.storage.durable_store import open_store
 from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreRefused, StoreUnusable
 from pykubelet.app import proxy
 from pykubelet.app.holders import NODE_LOCK, Holder, file_holder
-from pykubelet.app.node_network import open_node_network
 from pykubelet.app.node_record import FILE as NODE_RECORD
 from pykubelet.app.node_record import read_record
-from pykubelet.app.pod_network import AUTO, HOST
+from pykubelet.app.pod_network import AUTO, HOST, open_node_network
 from pykubelet.app.program import Say
 from pykubelet.app.runtimes import RuntimeParts, open_runtime
 from pykubelet.app.settings import CannotStart, DownSettings, NodeSettings
@@ -34,6 +33,7 @@ from pykubelet.client.recorder import LogRecorder
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.kubelet.volumemanager.filesystem import CrossesMount, SystemMounter, names_in, opened, remove_tree
+from pykubelet.podnetwork.gateway import remove_gateways
 from pykubelet.podnetwork.masquerade import Masquerade
 from pykubelet.runtimes.folder_lock import FolderInUse, FolderLock
 from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeFailure, RuntimePod
@@ -248,10 +248,12 @@ def _is_alive(pod: RuntimePod) -> bool:
 
 
 async def _remove_pod_rules(settings: DownSettings) -> str:
-    """Removes the rules that gave packets of pods the node's address."""
+    """Removes the rules about packets of pods, and the pods' gateway, which an `up` that was killed has left."""
     networks = (settings.data_dir / _NODE / _PROCESS).absolute() / "networks"
     if os.geteuid() == 0 and networks.exists():
         await Masquerade(networks, "").remove()
+        with suppress(OSError):
+            await asyncio.to_thread(remove_gateways)
     return ""
 
 

@@ -14,7 +14,6 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.app.node_containers import NodeContainers, NodeStorage, node_containers, node_storage
 from pykubelet.app.node_dependencies import NodeDependencies, locked_root
-from pykubelet.app.node_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.node_pods import (
     NodeObjects,
     NodePods,
@@ -33,7 +32,7 @@ from pykubelet.app.node_server import (
     serving_certificate,
     serving_node_api,
 )
-from pykubelet.app.pod_network import COSTS
+from pykubelet.app.pod_network import COSTS, MACHINE_NETWORK, NodeNetwork, address_for_pods
 from pykubelet.app.runtimes import RuntimeParts, counted, open_runtime
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.interface import Client
@@ -275,6 +274,8 @@ class Node:
     ready_events: tuple[asyncio.Event, ...]
     collectors: tuple[MetricsCollector, ...]
     """The Prometheus collectors of its parts."""
+    listening: str = ""
+    """The address at which its API listens: loopback if only this machine's API server needs it."""
 
     async def until_ready(self) -> None:
         """Return once the API server has the node, the runtime was listed, and the sync loop runs."""
@@ -328,9 +329,11 @@ async def open_node(
             listener = await stack.enter_async_context(open_listener(settings, server=server, clock=clock))
             settings = replace(settings, port=listener.port, address=listener.address)
         runtime = await stack.enter_async_context(open_runtime(settings, clock=clock, network=network))
+        if runtime.has_pod_networks:
+            settings = replace(settings, address=await asyncio.to_thread(address_for_pods, settings))
         made = await stack.enter_async_context(node(settings, client=client, runtime=runtime, clock=clock))
         if listener is not None:
-            made = replace(made, collectors=(*made.collectors, *collectors))
+            made = replace(made, listening=listener.address, collectors=(*made.collectors, *collectors))
             await stack.enter_async_context(made.serving(listener))
             runner = with_ready_event(own_renewal(listener, settings, clock=clock).run)
             if client is not None and settings.rotate_server_certificates:

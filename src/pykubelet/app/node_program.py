@@ -19,9 +19,9 @@ from pykubelet.aio.tasks import Runner, background_task, running, with_ready_eve
 from pykubelet.api.errors import ApiError
 from pykubelet.app import program
 from pykubelet.app.node import open_node
-from pykubelet.app.node_network import open_node_network
 from pykubelet.app.node_record import read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
+from pykubelet.app.pod_network import open_node_network
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.certificates.bootstrap import bootstrap, needs_bootstrap

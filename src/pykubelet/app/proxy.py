@@ -19,7 +19,7 @@ from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.generated.core import EventSource
 from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.app import program
-from pykubelet.app.node_network import MACHINE_NETWORK, NodeNetwork
+from pykubelet.app.pod_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ProxySettings
 from pykubelet.client.interface import Client

@@ -10,8 +10,14 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import folder_taken
-from pykubelet.app.node_network import MACHINE_NETWORK, STATE, NodeNetwork
-from pykubelet.app.pod_network import PodNetworkChoice, choose_pod_network
+from pykubelet.app.pod_network import (
+    MACHINE_NETWORK,
+    STATE,
+    NodeNetwork,
+    PodNetworkChoice,
+    address_for_pods,
+    choose_pod_network,
+)
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover
@@ -26,6 +32,7 @@ from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
 from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient, HttpProbeClient
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
 from pykubelet.podnetwork.holder_client import NETWORKS
+from pykubelet.podnetwork.host_port_relays import HostPortRelays
 from pykubelet.podnetwork.pod_networks import PodNetworks
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.dns import ClusterDns
@@ -74,6 +81,8 @@ class RuntimeParts:
     unenforced_limits: UnenforcedLimits = ALL_ENFORCED
     operations: RuntimeOperationMetrics | None = None
     """The metrics of runtime operations, if collected."""
+    has_pod_networks: bool = False
+    """Whether pods have networks of their own, in which the machine's loopback is not theirs."""
     app_armor_error: str = ""
     """Why AppArmor profiles are not enforced; empty if they are."""
     network_problem: str = ""
@@ -135,8 +144,10 @@ async def _sim(_: NodeSettings, clock: Clock, _network: NodeNetwork) -> AsyncIte
 @asynccontextmanager
 async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
     choice = await _choose_pod_network(settings, network)
-    ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
+    address = await asyncio.to_thread(address_for_pods, settings) if choice.pod_cidr else settings.address
+    ips = (address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     root, dialer = settings.root_dir.absolute() / STATE, network.dialer
+    relays = HostPortRelays(dialer) if network.holder is not None else None
     try:
         async with ProcessRuntime(
             root=root,
@@ -145,7 +156,7 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            networks=PodNetworks(root / NETWORKS, choice.pod_cidr, network.holder),
+            networks=PodNetworks(root / NETWORKS, choice.pod_cidr, network.holder, relays),
         ) as runtime:
             if network.holder is not None:
                 network.holder.listen_to_restarts(runtime.restore_networks)
@@ -163,6 +174,7 @@ async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -
                 hook_http=InsecureHttpClient(dialer),
                 probe_http=AiohttpProbeClient(dialer),
                 probe_sockets=SystemSocketProber(dialer),
+                has_pod_networks=bool(choice.pod_cidr),
                 limits_pids=PIDS in cgroups.folders,
                 unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
                 network_problem=choice.problem,
@@ -222,6 +234,7 @@ async def _cri(settings: NodeSettings, _: Clock, _network: NodeNetwork) -> Async
             orphans=found.runtime,
             limits_pids=found.limits_pids,
             state=found.state,
+            has_pod_networks=True,
             app_armor_error=found.app_armor_error,
         )
 

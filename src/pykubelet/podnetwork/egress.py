@@ -77,5 +77,5 @@ def _end_earlier(pid_file: Path) -> None:
     with suppress(OSError, ValueError):
         pid = int(pid_file.read_text())
         if bytes(pid_file) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGKILL)
     pid_file.unlink(missing_ok=True)

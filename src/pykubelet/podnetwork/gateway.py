@@ -38,6 +38,12 @@ def remove_gateway(address: str) -> None:
         netlink.close()
 
 
+def remove_gateways() -> None:
+    """Remove all of them, after a node that was killed; the links of another node's pods have its own too. OSError."""
+    for address in gateways():
+        remove_gateway(address)
+
+
 def gateways() -> frozenset[str]:
     """The gateways of pods on the loopback link of this network namespace."""
     entries = _addresses()

@@ -207,7 +207,8 @@ class NetworkHolder:
     def _end_egress(self) -> None:
         if self._egress >= 0:
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._egress, signal.SIGTERM)
+                # It has nothing to finish, and may be the first process of a namespace, which can ignore other signals.
+                signal.pidfd_send_signal(self._egress, signal.SIGKILL)
             os.close(self._egress)
             self._egress = -1
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
@@ -170,6 +171,20 @@ def test_taken_node_port_is_an_event_on_the_service(up: OrdinaryUp) -> None:
     assert said == "node port 30080 (TCP) is not available: address already in use\n"
 
 
+def test_host_port_leads_to_the_pod_while_it_is_there(up: OrdinaryUp) -> None:
+    ports = [{"containerPort": 8080, "hostPort": 18080}]
+    up.apply(deployment("web", 1, "python3", "-c", _SERVER, readinessProbe=_READINESS, ports=ports))
+    up.kubectl("rollout", "status", "deployment/web", PATIENCE)
+    (name,) = up.addresses("web")
+    assert get("http://127.0.0.1:18080") == name
+    up.kill()
+    up.start()
+    assert get("http://127.0.0.1:18080") == name
+    delete(up, "deployment/web")
+    with pytest.raises(urllib.error.URLError, match="refused"):
+        get("http://127.0.0.1:18080")
+
+
 def test_host_network_stays_on_the_machine(up: OrdinaryUp) -> None:
     up.apply(pod("on-host", "sh", "-c", "cut -d: -f1 /proc/net/dev | tail -n +3; echo done", hostNetwork=True))
     assert up.until_log("on-host", "done").split() == ["lo", "done"]
@@ -186,11 +201,9 @@ def test_networks_survive_kill_9_and_end_with_their_pods(up: OrdinaryUp) -> None
     restarts = up.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={..restartCount}")
     assert restarts == "0 0"
     assert get("http://127.0.0.1:30080") in names
-    up.kubectl("delete", "deployment", "web")
-    up.kubectl("wait", "--for=delete", PATIENCE, "pod", "-l", "app=web")
+    delete(up, "deployment/web")
     assert up.stop() == 0
     until(lambda: not up.holders)
-    assert not any((up.state / "networks").iterdir())
     assert not (up.state / "holder" / "socket").exists()
 
 
@@ -243,13 +256,13 @@ def test_pods_reach_other_machines_through_pasta(tmp_path: Path) -> None:
             connection.close()
             assert "heard the other machine" in up.until_log("client", "heard")
             assert events(up, "PodEgressNotAvailable") == []
-            (pasta,) = processes_with("--ns-ifname\0outside")
+            (pasta,) = processes_with(f"{up.state}/holder/egress.pid")
             up.kill()
             up.start()
-            assert processes_with("--ns-ifname\0outside") == [pasta]
-            up.kubectl("delete", "pod", "client")
+            assert processes_with(f"{up.state}/holder/egress.pid") == [pasta]
+            delete(up, "pod/client")
             assert up.stop() == 0
-            until(lambda: not processes_with("--ns-ifname\0outside"))
+            until(lambda: not processes_with(f"{up.state}/holder/egress.pid"))
 
 
 def test_missing_way_out_is_said_once() -> None:
@@ -269,6 +282,12 @@ def test_machine_without_user_namespaces_shares_its_network() -> None:
         up.apply(pod("client", "sh", "-c", "cut -d: -f1 /proc/net/dev | tail -n +3; echo done"))
         assert up.until_log("client", "done").split() == ["lo", "done"]
         assert not up.holders
+
+
+def delete(up: OrdinaryUp, name: str) -> None:
+    """Delete all that has pods, and wait until their networks are gone: without a grace period the API forgets pods first."""
+    up.kubectl("delete", name)
+    until(lambda: not any((up.state / "networks").iterdir()))
 
 
 def until(is_so: Callable[[], bool], seconds: float = 20) -> None:

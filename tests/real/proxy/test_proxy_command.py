@@ -12,6 +12,7 @@ from network_lab import Caller, NetworkLab
 from process_lab import end_containers
 from proxy_rig import IP, NODE, endpoint_slice, service, until
 from pykubelet.api import serializer
+from pykubelet.podnetwork.node_address import node_address
 from pykubelet_process import PykubeletProcess, ServerProcess, UpProcess
 
 POD = "10.1.0.1"
@@ -169,10 +170,12 @@ def test_down_removes_the_networks_of_pods(lab: NetworkLab, tmp_path: Path) -> N
         kubectl(lab, up.kubeconfig, "wait", "--for=condition=Ready", "--timeout=40s", "pod/sleeps")
         up.kill()
         assert "veth" in links(lab)
+        assert "lo:pods" in lab.node.run("ip", "address")
         assert masquerades(lab)
         assert list(networks.iterdir())
         lab.node.run(sys.executable, "-m", "pykubelet", "down", "--data-dir", str(up.data))
         until(lambda: "veth" not in links(lab))
+        assert "lo:pods" not in lab.node.run("ip", "address")
         assert not masquerades(lab)
         assert not list(networks.iterdir())
     finally:
@@ -206,6 +209,51 @@ def test_pod_finds_the_api_by_name(lab: NetworkLab, tmp_path: Path, network: str
         until(lambda: kubectl(lab, up.kubeconfig, *phase) == "Succeeded")
         assert kubectl(lab, up.kubeconfig, "logs", "asks").splitlines()[-1] == "200"
         kubectl(lab, up.kubeconfig, "delete", "pod", "asks", "--wait")
+    finally:
+        if up.is_running:
+            up.stop()
+        end_containers(up.data / "node/process")
+
+
+_SERVE = "import socket; server = socket.create_server(('', 8080))\nwhile True: server.accept()[0].sendall(b'served')"
+_CALL = """
+import os, socket, sys
+print(socket.create_connection((os.environ["HOST_IP"], int(sys.argv[1])), timeout=20).recv(10).decode())
+"""
+_HOST_IP = {"name": "HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
+
+
+def test_pod_reaches_a_node_port_at_the_address_of_its_node(lab: NetworkLab, tmp_path: Path) -> None:
+    """The node's address is not loopback; the API server, which is there, finds the node's API all the same."""
+    Up.lab = lab
+    up = Up(tmp_path, "--service-proxy", "--pod-network", "own", name="node-1")
+    container = {"name": "main", "image": "any", "command": [sys.executable, "-c", _SERVE], "env": [_HOST_IP]}
+    ports = [{"port": 80, "targetPort": 8080, "nodePort": 30080}]
+    documents = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web", "labels": {"app": "web"}},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "web"},
+            "spec": {"type": "NodePort", "selector": {"app": "web"}, "ports": ports},
+        },
+    ]
+    try:
+        up.start()
+        list_ = {"apiVersion": "v1", "kind": "List", "items": documents}
+        kubectl(lab, up.kubeconfig, "apply", "-f", "-", text=serializer.encode(list_).decode())
+        address = ("get", "node", "node-1", "-o", "jsonpath={.status.addresses[?(@.type=='InternalIP')].address}")
+        assert kubectl(lab, up.kubeconfig, *address) == lab.node.call(node_address)
+        kubectl(lab, up.kubeconfig, "wait", "pod/web", "--for=condition=Ready", "--timeout=60s")
+        pod_ip = kubectl(lab, up.kubeconfig, "get", "pod", "web", "-o", "jsonpath={.status.podIP}")
+        until(lambda: f"{pod_ip} . 8080" in lab.node.run("nft", "list", "ruleset"))
+        call = ("exec", "web", "--", sys.executable, "-c", _CALL, "30080")
+        assert kubectl(lab, up.kubeconfig, *call).strip() == "served"
     finally:
         if up.is_running:
             up.stop()

@@ -111,9 +111,14 @@ class NodeProxy:
     ) -> None:
         self._get, self._node_tls, self._nodes_at_loopback = get, node_tls, nodes_at_loopback
         self._dialer = dialer or Dialer()
+        self._listening: dict[tuple[str, int], str] = {}
         # Pods may use any certificate; upstream does not verify it either.
         self._pod_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._pod_tls.check_hostname, self._pod_tls.verify_mode = False, ssl.CERT_NONE
+
+    def set_listening(self, reported: str, port: int, address: str) -> None:
+        """A kubelet of this process that reports one address of the machine listens at another one, such as loopback."""
+        self._listening[reported, port] = address
 
     def target(self, call: ApiRequest, query: Query, rest: str, raw_query: str) -> ProxyTarget | None:
         """The target of a request; None if the response is empty (the log of an unscheduled pod). Raises ApiError."""
@@ -148,13 +153,14 @@ class NodeProxy:
     async def _connect(self, target: ProxyTarget, tls: ssl.SSLContext | None) -> StreamPair:
         """Connects to the first address of the target that answers; the addresses are those that were checked."""
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+        host = self._listening.get((target.host, target.port), target.host) if target.is_node else target.host
+        found = await loop.getaddrinfo(host, target.port, type=socket.SOCK_STREAM)
         addresses = [str(place[0]) for *_, place in found]
         at_loopback = target.is_node and self._nodes_at_loopback
         if not all(location.is_proxyable(address, at_loopback=at_loopback) for address in addresses):
             at_home = target.is_node and all(location.is_proxyable(address, at_loopback=True) for address in addresses)
             raise errors.BadRequest(f"address not allowed{_NODE_AT_LOOPBACK if at_home else ''}")
-        name = target.host if tls else None
+        name = host if tls else None
         connect = partial(self._dialer.open_connection, port=target.port, tls=tls, server_hostname=name)
         for address in addresses[:-1]:
             with suppress(OSError):

@@ -8,6 +8,8 @@ Upstream: pkg/controller/volume/persistentvolume/pv_controller.go,
 pkg/controller/volume/persistentvolume/pv_controller_base.go, pkg/controller/volume/events/event.go
 """
 
+from collections.abc import Iterable
+
 from pykubelet.api.generated.core import PersistentVolume, PersistentVolumeClaim
 from pykubelet.api.generated.storage import StorageClass
 from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
@@ -37,6 +39,16 @@ from pykubelet.kinds.storage_class import is_default_class
 
 SOURCE = "persistentvolume-controller"
 _BUILT_IN = "kubernetes.io/"
+
+
+def default_class_name(classes: Iterable[StorageClass]) -> str:
+    """The default class: the newest of those that are marked, of equally old ones the first by name; or empty.
+
+    Admission gives new claims the same one.
+    """
+    marked = [one for one in classes if is_default_class(one.metadata.annotations)]
+    newest = min(marked, key=lambda one: (-age_key(one)[0], one.metadata.name), default=None)
+    return newest.metadata.name if newest is not None else ""
 
 
 class BindingConflict(Exception):
@@ -159,11 +171,10 @@ class PersistentVolumeController(KeyedController):
         """Sets the default class of a claim that was created while there was none."""
         if has_class_field(claim):
             return False
-        marked = [one for one in self._classes.all() if is_default_class(one.metadata.annotations)]
-        if not marked:
+        name = default_class_name(self._classes.all())
+        if not name:
             return False
-        newest = max(marked, key=lambda one: (age_key(one)[0], one.metadata.name))
-        await self._writer.patch_claim(claim, {"spec": {"storageClassName": newest.metadata.name}})
+        await self._writer.patch_claim(claim, {"spec": {"storageClassName": name}})
         return True
 
     def _waiting_for_consumer(self, claim: PersistentVolumeClaim) -> tuple[str, str]:

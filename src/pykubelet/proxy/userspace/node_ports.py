@@ -20,8 +20,8 @@ from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.client.reflector import ListerWatcher, Reflector
 from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.http_client import errno_text
+from pykubelet.podnetwork.port_relay import RelayLimit, RelayTarget, UdpRelay, tcp_relay
 from pykubelet.proxy.serviceport import PROXY_NAME_LABEL, IPFamily, service_ports
-from pykubelet.proxy.userspace.port_relay import RelayLimit, RelayTarget, UdpRelay, tcp_relay
 
 log = get_logger(__name__)
 

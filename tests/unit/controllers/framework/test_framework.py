@@ -1,13 +1,16 @@
 """The controller framework: work queue, object index, status patches, adoption checks and aggregate errors."""
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logged_bugs import LoggedBugs
 from pykubelet.aio.backoff import Backoff
+from pykubelet.aio.log import facts_of
 from pykubelet.api import serializer
 from pykubelet.api.errors import Conflict, Invalid, NotFound
 from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetStatus
@@ -62,6 +65,36 @@ async def test_failures_put_a_key_off_longer_and_success_forgets_them() -> None:
     for _ in range(2):
         await queue.process_next(sync)
     assert times[5:] == [11, 12]
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (Conflict("changed"), logging.DEBUG),
+        (NotFound("gone"), logging.WARNING),
+        (RuntimeError("odd"), logging.WARNING),
+        (TypeError("bug"), logging.ERROR),
+        (KeyError("bug"), logging.ERROR),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+async def test_failure_is_logged_by_its_meaning(
+    caplog: pytest.LogCaptureFixture, logged_bugs: LoggedBugs, error: Exception, level: int
+) -> None:
+    """A bug comes with its traceback; a conflict only means that the object has changed since it was read."""
+    queue = WorkQueue()
+
+    async def sync(_: str) -> None:
+        raise error
+
+    queue.add("a")
+    with caplog.at_level(logging.DEBUG):
+        await queue.process_next(sync)
+    (record,) = (one for one in caplog.records if one.message == "sync failed")
+    assert (record.levelno, record.exc_info is not None) == (level, level == logging.ERROR)
+    assert facts_of(record) == {"key": "a", "failures": 1, "cause": str(error)}
+    assert logged_bugs.found == ([error] if level == logging.ERROR else [])
+    logged_bugs.found.clear()
 
 
 async def test_key_added_during_its_sync_is_synced_again() -> None:

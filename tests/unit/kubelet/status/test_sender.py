@@ -165,6 +165,19 @@ async def test_retry_after_is_kept_when_the_server_asks_for_it(slow: Any) -> Non
         assert slow.live("web")["message"] == "three"
 
 
+async def test_retry_after_ends_with_the_pod_it_was_for(slow: Any) -> None:
+    """The server is asked at once when the pod comes back."""
+    slow.api.errors = [TooManyRequests("slow down", retry_after_seconds=25)]
+    known = slow.add()
+    slow.manager.set_pod_status(known, PodStatus(message="one"))
+    async with running(slow):
+        await asyncio.sleep(2)
+        slow.manager.remove_orphaned_statuses(())
+        slow.manager.set_pod_status(known, PodStatus(message="two"))
+        await asyncio.sleep(2)
+        assert moments(slow) == [0.0, 2.0]
+
+
 async def test_refused_patch_waits_for_the_period_when_repeating_it_is_no_use(slow: Any) -> None:
     """A forbidden request is not retried at once, but with the next reconcile pass."""
     slow.api.errors = [Forbidden("no")]

@@ -94,9 +94,10 @@ def join_network(path: str) -> None:
 def join_held_network(holder: str, name: str) -> None:
     """Moves this process into the user and network namespaces that the holder in a folder keeps for a pod."""
     connection, folder = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET), os.open(holder, _FOLDER_FLAGS)
-    connection.settimeout(_HOLDER_SECONDS)
     try:
+        # Waits if very many containers start at once.
         connection.connect(f"/proc/self/fd/{folder}/{_HOLDER_SOCKET}")
+        connection.settimeout(_HOLDER_SECONDS)
         send(connection, {"op": "namespaces", "name": name, "id": 1})
         reply, files = receive(connection)
     finally:

@@ -1,4 +1,4 @@
-"""Composes the ingress controller of `up`."""
+"""Connects the parts of the ingress controller, and chooses its usual ports."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,7 +9,6 @@ from pathlib import Path
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import Runner, with_ready_event
 from pykubelet.api.generated.core import EventSource
-from pykubelet.app.settings import IngressSettings
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
 from pykubelet.client.recorder import Recorder
@@ -38,10 +37,16 @@ class IngressParts:
     """What runs, given the event that is set once the informers have synced."""
 
 
-def ingress_parts(settings: IngressSettings | None, *, client: Client, clock: Clock, dialer: Dialer) -> IngressParts:
-    """An ingress controller; `dialer` connects to pods."""
-    if settings is None:
-        return IngressParts()
+def ingress_parts(
+    *,
+    client: Client,
+    clock: Clock,
+    dialer: Dialer,
+    bind: str,
+    http_port: int | None = None,
+    https_port: int | None = None,
+) -> IngressParts:
+    """An ingress controller; a port of None is the usual one, and `dialer` connects to pods."""
     routes, backends, certificates = Routes(), ServiceBackends(), IngressCertificates(clock)
     recorder = Recorder(sink=client, source=EventSource(component=COMPONENT), clock=clock)
     controller = IngressController(
@@ -51,9 +56,9 @@ def ingress_parts(settings: IngressSettings | None, *, client: Client, clock: Cl
         changed=controller.secret_changed, removed=controller.secret_deleted, listed=controller.secrets_listed
     )
     server = IngressServer(
-        bind=settings.bind,
-        http_port=_usual_port(*_HTTP) if settings.http_port is None else settings.http_port,
-        https_port=_usual_port(*_HTTPS) if settings.https_port is None else settings.https_port,
+        bind=bind,
+        http_port=_usual_port(*_HTTP) if http_port is None else http_port,
+        https_port=_usual_port(*_HTTPS) if https_port is None else https_port,
         routes=routes,
         backends=backends,
         certificates=certificates,
