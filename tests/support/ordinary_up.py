@@ -93,12 +93,12 @@ def ordinary_up(
             end_processes(folder)
 
 
-def end_processes(folder: Path) -> None:
+def end_processes(folder: Path, uid: int = UID) -> None:
     """Kill the ordinary user's processes that work in a folder or name it."""
     for pid in all_processes():
         with suppress(OSError):
             process = Path(f"/proc/{pid}")
-            if f"\nUid:\t{UID}\t" not in (process / "status").read_text():
+            if f"\nUid:\t{uid}\t" not in (process / "status").read_text():
                 continue
             is_ours = (process / "cwd").readlink().is_relative_to(folder)
             if is_ours or str(folder).encode() in (process / "cmdline").read_bytes():

@@ -44,6 +44,7 @@ from pykubelet.controllers.nodeipam.range_allocator import NodeRanges
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.listener import is_loopback, is_unspecified
 from pykubelet.ingress.parts import IngressParts, ingress_parts
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
@@ -89,7 +90,7 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock, network)
             await stack.enter_async_context(services)
             node = await stack.enter_async_context(_own_node(node_settings, served, clock, network))
-            ingress = _ingress(settings.ingress, served.client, clock)
+            ingress = _ingress(settings.ingress, served.client, clock, network.dialer)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
@@ -127,11 +128,13 @@ def _network(settings: ClusterSettings, record: NodeRecord | None) -> AbstractAs
     return open_node_network(node, runs_processes=runs_processes(node), service_cidr=services)
 
 
-def _ingress(settings: IngressSettings | None, client: Client, clock: Clock) -> IngressParts:
+def _ingress(settings: IngressSettings | None, client: Client, clock: Clock, dialer: Dialer) -> IngressParts:
     if settings is None:
         return IngressParts()
     http, https = settings.http_port, settings.https_port
-    return ingress_parts(client=client, clock=clock, bind=settings.bind, http_port=http, https_port=https)
+    return ingress_parts(
+        client=client, clock=clock, dialer=dialer, bind=settings.bind, http_port=http, https_port=https
+    )
 
 
 @asynccontextmanager
