@@ -8,17 +8,16 @@ import asyncio
 import errno
 import re
 import socket
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from ipaddress import ip_network
 
 from pykubelet.aio.log import get_logger
+from pykubelet.api.names import parse_network
 from pykubelet.api.schema import NODES, PODS
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.kubernetesservice import ApiEndpoint
 from pykubelet.apiserver.storage.interfaces import Store, StoreEntry, StoreKey
-from pykubelet.podnetwork.node_address import IPNetwork, is_local_peer, own_addresses
+from pykubelet.podnetwork.node_address import IPNetwork, ReportedAddresses, is_local_peer, own_addresses
 from pykubelet.podnetwork.pod_side import PodSidePlace
 
 log = get_logger(__name__)
@@ -38,8 +37,7 @@ class LocalPeers:
     def __init__(self, store: Store) -> None:
         self._networks: dict[str, tuple[IPNetwork, ...]] = {}
         self._reported: dict[StoreKey, tuple[bytes, ...]] = {}
-        self._pods: dict[StoreKey, frozenset[str]] = {}
-        self._holders: Counter[str] = Counter()
+        self._addresses = ReportedAddresses()
         for entry in store.list(NODES.group_resource).entries:
             self._update_node(entry.key, entry)
         for entry in store.list(PODS.group_resource).entries:
@@ -50,28 +48,24 @@ class LocalPeers:
     def accepts(self, peer: str) -> bool:
         """Whether a connection from this address may use the listener."""
         networks = [network for each in self._networks.values() for network in each]
-        return peer.removeprefix("::ffff:") in self._holders or is_local_peer(peer, own_addresses(), networks)
+        return peer.removeprefix("::ffff:") in self._addresses or is_local_peer(peer, own_addresses(), networks)
 
     def _update_node(self, key: StoreKey, entry: StoreEntry | None) -> None:
         if entry is None or b'"podCIDRs"' not in entry.text:
             self._networks.pop(key.name, None)
         else:
-            self._networks[key.name] = tuple(map(ip_network, entry.document["spec"].get("podCIDRs") or ()))
+            found = map(parse_network, entry.document["spec"].get("podCIDRs") or ())
+            self._networks[key.name] = tuple(one for one in found if one is not None)
 
     def _update_pod(self, key: StoreKey, entry: StoreEntry | None) -> None:
         reported = () if entry is None else tuple(_REPORTED.findall(entry.text))
         if reported == self._reported.get(key, ()):
             # Most changes of a pod are of something else, and decoding it would cost as much as the write.
             return
-        before, after = self._pods.pop(key, frozenset()), frozenset() if entry is None else _addresses(entry.document)
+        self._addresses.put(key, frozenset() if entry is None else _addresses(entry.document))
         self._reported.pop(key, None)
-        if entry is not None:
-            self._reported[key], self._pods[key] = reported, after
-        self._holders.update(after - before)
-        for address in before - after:
-            self._holders[address] -= 1
-            if not self._holders[address]:
-                del self._holders[address]
+        if reported:
+            self._reported[key] = reported
 
 
 def _addresses(pod: Document) -> frozenset[str]:

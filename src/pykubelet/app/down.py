@@ -55,19 +55,20 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 def run(settings: DownSettings, *, say: Say) -> None:
     """End everything; says so if there was nothing. CannotStart if this user may not, or something does not end."""
-    if not settings.data_dir.exists():
+    if not _has_folder(settings):
         say(f"nothing is running: there is no {settings.data_dir}")
         return
-    _check_folder(settings)
     asyncio.run(_down(settings, SystemClock(), say))
     if settings.purge:
         _purge(settings, say)
 
 
-def _check_folder(settings: DownSettings) -> None:
-    """CannotStart unless the folder is one that `up` made, for this user."""
+def _has_folder(settings: DownSettings) -> bool:
+    """Whether there is a folder; CannotStart unless it is one that `up` made, for this user."""
     folder = settings.data_dir
     try:
+        if not folder.exists():
+            return False
         owner = folder.stat().st_uid
         if owner != os.geteuid():
             raise CannotStart(f"{folder} belongs to user {owner}, not to you: run pykubelet down as that user")
@@ -80,6 +81,7 @@ def _check_folder(settings: DownSettings) -> None:
         raise CannotStart(f"{folder} is a link, which --purge does not follow: name the folder itself")
     if settings.purge and not settings.is_confirmed and not sys.stdin.isatty():
         raise CannotStart("--purge removes all data and needs a terminal to ask, or --yes")
+    return True
 
 
 async def _down(settings: DownSettings, clock: Clock, say: Say) -> None:
@@ -87,20 +89,25 @@ async def _down(settings: DownSettings, clock: Clock, say: Say) -> None:
     with ExitStack() as stack:
         was_running = await _end_program(root, say)
         lock = FolderLock(root / NODE_LOCK)
-        root.mkdir(0o750, exist_ok=True)
         try:
+            root.mkdir(0o750, exist_ok=True)
             lock.acquire()
         except FolderInUse as error:
             raise CannotStart(f"another pykubelet has just started on {settings.data_dir}: stop it first") from error
+        except OSError as error:
+            raise CannotStart(f"{error.filename}: {error.strerror}") from error
         stack.callback(lock.release)
         specs = await _pod_specs(settings.data_dir / _DATABASE, clock)
         stopped = 0
         for node_settings in _runtimes(settings, root):
-            async with (
-                open_node_network(node_settings, runs_processes=runs_processes(node_settings)) as network,
-                open_runtime(node_settings, clock=clock, network=network) as parts,
-            ):
-                stopped += await _stop_pods(parts, root, specs, clock, say)
+            try:
+                async with (
+                    open_node_network(node_settings, runs_processes=runs_processes(node_settings)) as network,
+                    open_runtime(node_settings, clock=clock, network=network) as parts,
+                ):
+                    stopped += await _stop_pods(parts, root, specs, clock, say)
+            except RuntimeFailure as failure:
+                raise CannotStart(f"the pods cannot be stopped: {failure.message}") from failure
         ended = [what for clean in _CLEANERS if (what := await clean(settings))]
         for what in ended:
             say(what)

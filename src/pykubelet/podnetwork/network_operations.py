@@ -11,6 +11,7 @@ its links, addresses and routes. The holder (`holder.py`) imports this module to
 import ipaddress
 import socket
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, LOOPBACK_INDEX, POD_LI
 _LINK_PREFIX, _POD_LINK, _POD_LINK_INDEX = "veth", "eth0", 2
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _LINKS = Path("/proc/sys/net/ipv4/conf")
+_IPV6_LINKS = Path("/proc/sys/net/ipv6/conf")
 _UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
@@ -60,7 +62,7 @@ class NetworkOperations:
     def forward(self) -> None:
         """Turn on forwarding of packets and add the pods' gateway; OSError if this user may not.
 
-        The links of pods of earlier versions join those by whose group rules recognise them.
+        The links of pods of earlier versions join those by whose group rules recognise them, and lose IPv6.
         """
         _FORWARDING.write_text("1")
         self.namespaces.make_folder()
@@ -69,6 +71,7 @@ class NetworkOperations:
         try:
             for name in self.addresses:
                 host.join_group(socket.if_nametoindex(_link_name(name)), POD_LINKS)
+                _disable_ipv6(_link_name(name))
         finally:
             host.close()
 
@@ -114,6 +117,7 @@ class NetworkOperations:
             with self.namespaces.path(name).open("rb") as namespace:
                 link = _link_name(name)
                 host.create_veth(link, peer=_POD_LINK, peer_index=_POD_LINK_INDEX, namespace=namespace.fileno())
+            _disable_ipv6(link)
             index = socket.if_nametoindex(link)
             host.add_address(gateway, index)
             address = self._route(host, index, gateway)
@@ -137,6 +141,15 @@ class NetworkOperations:
                 continue
             return address
         raise OSError(f"no free address in {self._range}")
+
+
+def _disable_ipv6(link: str) -> None:
+    """Disable IPv6, which pods do not have, at the node's end of a link.
+
+    Otherwise a pod could have the node send it all IPv6 packets, by advertising itself as a router (CVE-2020-10749).
+    """
+    with suppress(FileNotFoundError):
+        (_IPV6_LINKS / link / "disable_ipv6").write_text("1")
 
 
 def allow_all_ports() -> None:
