@@ -26,6 +26,7 @@ FILES = (
         "0600",
         "What the node is run with: its name and cluster for the next start, the rest for `pykubelet check --cis`.",
     ),
+    ("node/cni/", "", "The addresses that pods on a CRI runtime have, if the node wrote their network configuration."),
     ("node/pki/", "0700", "The certificates and keys of the node: of its own API, and the one it joined with."),
     ("node/pods/", "", "The volumes of pods, a folder for each UID, and their hosts files and termination messages."),
     ("node/kubelet.lock", "0600", "Locked while the node runs, so that no second one uses the folder."),

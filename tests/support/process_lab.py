@@ -15,6 +15,7 @@ from pykubelet.aio.ids import RandomIds
 from pykubelet.api.generated.core import Container, Pod
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
+from pykubelet.podnetwork.pod_networks import PodNetworks
 from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.protocol import (
     ContainerRequest,
@@ -30,8 +31,8 @@ IPS = ("192.0.2.1",)
 
 
 def make_runtime(root: Path, way: str | None = None, *, max_pids: int = 4096, pod_cidr: str = "") -> ProcessRuntime:
-    clock, ids = SystemClock(), RandomIds()
-    return ProcessRuntime(root=root, ips=IPS, clock=clock, ids=ids, way=way, max_pids=max_pids, pod_cidr=pod_cidr)
+    clock, ids, networks = SystemClock(), RandomIds(), PodNetworks(root / "networks", pod_cidr)
+    return ProcessRuntime(root=root, ips=IPS, clock=clock, ids=ids, way=way, max_pids=max_pids, networks=networks)
 
 
 async def stop_everything(runtime: ProcessRuntime) -> None:

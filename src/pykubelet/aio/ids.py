@@ -44,6 +44,11 @@ def new_secret() -> str:
     return secrets.token_urlsafe(32)
 
 
+def random_text(letters: str, count: int) -> str:
+    """An unpredictable text of this many letters, for secrets with a prescribed form."""
+    return "".join(secrets.choice(letters) for _ in range(count))
+
+
 def random_bits(count: int) -> int:
     """An unpredictable number of this many bits."""
     return secrets.randbits(count)

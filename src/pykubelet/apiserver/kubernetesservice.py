@@ -15,7 +15,6 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError
 from pykubelet.api.schema import ENDPOINT_SLICES, ENDPOINTS, SERVICES, Resource
 from pykubelet.api.serializer import Document, encode
-from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.apiserver.namespaces import APISERVER
 from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.request import ApiRequest, ApiResponse, Verb, WatchStream
@@ -25,8 +24,8 @@ from pykubelet.kinds.service.validation import family_of
 log = get_logger(__name__)
 
 NAMESPACE, NAME = "default", "kubernetes"
-SERVICE_ADDRESS = str(CLUSTER_IP_RANGE[1])
-"""The cluster IP of the service: the first one of the range, which no other service gets unless it asks for it."""
+ADDRESS_INDEX = 1
+"""The place of its address in the range of cluster IPs, which no other service gets unless it asks for it."""
 SERVICE_PORT = 443
 # The server itself may refuse a write: its disk is full, or another service has the address.
 _RETRY_SECONDS = 5.0
@@ -39,11 +38,11 @@ class ApiEndpoint(NamedTuple):
     port: int
 
 
-def corrected_service(found: Document | None, port: int) -> Document:
+def corrected_service(found: Document | None, cluster_ip: str, port: int) -> Document:
     """The service that sends port 443 to this port of the API server; what users added to its metadata stays."""
     ports = [{"name": "https", "protocol": "TCP", "port": SERVICE_PORT, "targetPort": port}]
     if found is None:
-        spec: Document = {"type": "ClusterIP", "clusterIP": SERVICE_ADDRESS, "sessionAffinity": "None", "ports": ports}
+        spec: Document = {"type": "ClusterIP", "clusterIP": cluster_ip, "sessionAffinity": "None", "ports": ports}
         return {"metadata": _metadata({}, {"component": "apiserver", "provider": "kubernetes"}), "spec": spec}
     spec = {name: value for name, value in found["spec"].items() if name not in ("selector", "externalName")}
     if spec["type"] != "ClusterIP" or spec.get("ports") != ports:
@@ -89,10 +88,12 @@ class KubernetesService:
         store: Store,
         registry: ServedKinds,
         handle: Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]],
+        cluster_ip: str,
         port: int,
     ) -> None:
         """`port` is the target port of the service while there is no endpoint."""
-        self._store, self._registry, self._handle, self._port = store, registry, handle, port
+        self._store, self._registry, self._handle = store, registry, handle
+        self._cluster_ip, self._port = cluster_ip, port
         self._endpoint: ApiEndpoint | None = None
         self._changed = asyncio.Event()
         self._changed.set()
@@ -130,7 +131,7 @@ class KubernetesService:
             # It has no address, and would be given another one than the first.
             await self._ask("delete", SERVICES)
             service = None
-        await self._put(SERVICES, service, corrected_service(service, port))
+        await self._put(SERVICES, service, corrected_service(service, self._cluster_ip, port))
         endpoints, found = self._newest(ENDPOINTS), self._newest(ENDPOINT_SLICES)
         if found is not None and (endpoint is None or found["addressType"] != family_of(endpoint.address)):
             await self._ask("delete", ENDPOINT_SLICES)

@@ -19,6 +19,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.schema import INGRESS_CLASSES, NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
 from pykubelet.api.serializer import Document
+from pykubelet.apiserver import kubernetesservice
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
 from pykubelet.apiserver.admission.ingress import DefaultIngressClass
 from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
@@ -57,7 +58,7 @@ from pykubelet.apiserver.filters.limits import MaxInFlight
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, ExtraCollector, StorageFigures, object_counts
 from pykubelet.apiserver.handlers.access_reviews import AccessReviews
 from pykubelet.apiserver.handlers.token_request import TokenRequests
-from pykubelet.apiserver.kubernetesservice import SERVICE_ADDRESS, ApiEndpoint, KubernetesService
+from pykubelet.apiserver.kubernetesservice import ApiEndpoint, KubernetesService
 from pykubelet.apiserver.loopback import LoopbackClient
 from pykubelet.apiserver.metricsserver.api import METRICS_KINDS, MetricsApi
 from pykubelet.apiserver.metricsserver.scraper import UsageScraper
@@ -72,7 +73,7 @@ from pykubelet.apiserver.server import Handlers, Server
 from pykubelet.apiserver.storage.backup import BACKUP_FILE, BackupWriter
 from pykubelet.apiserver.storage.database_file import set_aside
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreRefused, StoreSettings, StoreUnusable
+from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreKey, StoreRefused, StoreSettings, StoreUnusable
 from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
@@ -178,7 +179,9 @@ async def _service_of_itself(
 ) -> AsyncIterator[None]:
     """Keep the service `kubernetes` and, if the server is on loopback in a cluster, its listener for pods."""
     address, port = deps.listener.getsockname()[:2]
-    service = KubernetesService(store=deps.store, registry=registry, handle=server.handle, port=port)
+    service = KubernetesService(
+        store=deps.store, registry=registry, handle=server.handle, cluster_ip=_service_address(settings), port=port
+    )
     in_place, listens = asyncio.Event(), asyncio.Event()
     runners: dict[str, Runner] = {}
     if not is_loopback(settings.bind):
@@ -257,7 +260,7 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     port: int = listener.getsockname()[1]
     url, own = local_url(settings.bind, port), public_host(settings.bind)
     external = settings.external_host or own
-    hosts = (settings.bind, socket.gethostname(), own, external.partition(":")[0], SERVICE_ADDRESS)
+    hosts = (settings.bind, socket.gethostname(), own, external.partition(":")[0], _service_address(settings))
     public = with_port(external, port)
     is_for_itself = is_loopback(settings.bind) and not (settings.with_node or settings.external_host)
     files = TlsFiles(certificate=settings.tls_cert, key=settings.tls_key, client_authority=settings.client_ca)
@@ -267,6 +270,7 @@ async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncE
     kept = StoreSettings(lifetimes=lifetimes, key_file=settings.encryption_key)
     _check_database(settings)
     store = await stack.enter_async_context(open_store(data / _DATABASE, clock=clock, settings=kept))
+    _check_service_range(settings, store)
     audit = stack.enter_context(closing(AuditLog(data / _AUDIT_LOG, clock))) if settings.audit else None
     ensure_kubeconfig(data / KUBECONFIG, pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
     return _ServerDependencies(
@@ -293,6 +297,23 @@ def _check_database(settings: ApiServerSettings) -> None:
         trace = next((name for name in _WRITTEN_LATER if (settings.data_dir / name).exists()), "")
         if trace:
             raise StoreRefused(f"{path} is missing, although {trace} shows that there was one")
+
+
+def _service_address(settings: ApiServerSettings) -> str:
+    return str(settings.service_cluster_ips[kubernetesservice.ADDRESS_INDEX])
+
+
+def _check_service_range(settings: ApiServerSettings, store: DurableStore) -> None:
+    """CannotStart if the cluster has another range: pods know the addresses of services for as long as they live."""
+    key = StoreKey(SERVICES.group_resource, kubernetesservice.NAMESPACE, kubernetesservice.NAME)
+    entry, address = store.get(key), _service_address(settings)
+    found = address if entry is None else entry.document["spec"].get("clusterIP", address)
+    if found != address:
+        raise CannotStart(
+            f"the service kubernetes of this cluster has the address {found}, which is not the first one of "
+            f"{settings.service_cluster_ips}: choose its range with --service-cluster-ip-range, or start an empty "
+            "cluster with --new"
+        )
 
 
 @contextmanager
@@ -330,7 +351,7 @@ def _admission(
         NodeTaint(),
         PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)),
         RuntimeClassAdmission(store.newest),
-        ServiceAllocation(partial(store.entries, SERVICES.group_resource)),
+        ServiceAllocation(partial(store.entries, SERVICES.group_resource), cluster_ips=settings.service_cluster_ips),
         StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
         DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
     )

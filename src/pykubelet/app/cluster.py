@@ -16,12 +16,15 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.scheme import NAMESPACES
-from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
 from pykubelet.app.down import SERVICE_PROXY
+from pykubelet.app.joining.beside import routing
+from pykubelet.app.joining.command import open_to_nodes
+from pykubelet.app.joining.node import cluster_config
+from pykubelet.app.joining.pod_range import first_free, with_pod_range
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
@@ -30,15 +33,18 @@ from pykubelet.app.pod_network import expects_own_networks
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.runtimes import runs_processes
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, IngressSettings, NodeSettings
-from pykubelet.client.interface import Client
+from pykubelet.app.volume_controllers import ManagedResources
+from pykubelet.client.interface import Client, ControllerClient
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority
 from pykubelet.controllers.framework.work_queue import WorkQueueCollector
 from pykubelet.controllers.manifests.controller import ManifestController
+from pykubelet.controllers.nodeipam.range_allocator import NodeRanges
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
+from pykubelet.httpserver.listener import is_loopback, is_unspecified
 from pykubelet.ingress.parts import IngressParts, ingress_parts
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
 from pykubelet.podnetwork.gateway import add_gateway, remove_gateway
@@ -50,7 +56,6 @@ ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
 """Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
 _SYSTEM_NAMESPACE = "kube-system"
 """Its UID stands for the cluster: it is created with the database and cannot be deleted."""
-_DNS_ADDRESS = str(CLUSTER_IP_RANGE[ADDRESS_INDEX])
 _VOLUMES = "volumes"
 """The folder of provisioned volumes in the data folder."""
 _NODE_SECONDS = 5.0
@@ -69,12 +74,13 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             record, node_settings = _earlier_node(settings), _node_settings(settings)
-            stack.enter_context(_early_gateway(node_settings))
+            stack.enter_context(_early_gateway(node_settings, record))
             queues = WorkQueueCollector()
             serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
-            dns = await stack.enter_async_context(_cluster_dns(node_settings, served.client, clock))
+            node_settings = await with_pod_range(node_settings, served.client, settings.cluster_cidr)
+            dns = await stack.enter_async_context(_cluster_dns(settings, served.client, clock))
             proxy_lock = await proxy.claim() if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
@@ -90,19 +96,17 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
                 names=[name for name in CONTROLLERS if name != NAMESPACE],
                 counts=queues,
                 listeners=(*dns.listeners, *ingress.listeners),
-                local_volumes=_local_volumes(settings, node),
+                resources=_resources(settings, node),
             )
             informed = await stack.enter_async_context(at_work)
+            await stack.enter_async_context(_several_machines(settings, served, node, clock=clock, say=say))
             ready = asyncio.Event()
             runners = ingress.runners(informed)
             runners["announcement"] = partial(_announce, node, served.url, say, ready)
             if view is not None:
                 shown = partial(view, settings.data_dir / KUBECONFIG, served.client, clock)
                 runners["view"] = partial(_when_ready, ready, shown)
-            if settings.manifests:
-                problems = node.sources.problems
-                objects = ManifestController(paths=settings.manifests, client=served.client, problems=problems, say=say)
-                runners["objects of files"] = with_ready_event(objects.run)
+            runners |= _objects_of_files(settings, node, served.client, say)
             await stack.enter_async_context(running(runners))
             await stack.enter_async_context(_page(settings, node, served, say))
             await stop.wait()
@@ -131,6 +135,27 @@ async def _own_node(settings: NodeSettings, served: RunningApiServer, clock: Clo
 
 
 @asynccontextmanager
+async def _several_machines(
+    settings: ClusterSettings, served: RunningApiServer, node: Node, *, clock: Clock, say: Say
+) -> AsyncIterator[None]:
+    """Take nodes of other machines while the context lasts, and route to their pods, unless the API is on loopback."""
+    config, is_open = cluster_config(settings, node.dependencies.settings), not is_loopback(settings.bind)
+    async with (
+        routing(served.client, clock, node, settings.cluster_cidr, is_open=is_open),
+        open_to_nodes(settings, served, config, clock=clock, say=say),
+    ):
+        yield
+
+
+def _objects_of_files(settings: ClusterSettings, node: Node, client: ControllerClient, say: Say) -> dict[str, Runner]:
+    if not settings.manifests:
+        return {}
+    problems = node.sources.problems
+    objects = ManifestController(paths=settings.manifests, client=client, problems=problems, say=say)
+    return {"objects of files": with_ready_event(objects.run)}
+
+
+@asynccontextmanager
 async def _service_proxy(
     settings: ClusterSettings, node_name: str, lock: ProxyLock | None, client: Client, clock: Clock
 ) -> AsyncIterator[None]:
@@ -144,12 +169,13 @@ async def _service_proxy(
 
 
 @contextmanager
-def _early_gateway(settings: NodeSettings) -> Iterator[None]:
+def _early_gateway(settings: NodeSettings, record: NodeRecord | None) -> Iterator[None]:
     """On a machine without an address, pods reach the API and DNS at their gateway, which has to be there before them."""
     if not (runs_processes(settings) and expects_own_networks(settings)) or node_address():
         yield
         return
-    gateway = str(IPv4Network(settings.pod_cidr)[1])
+    known = record.pod_cidr if record is not None else ""
+    gateway = str(IPv4Network(known or settings.pod_cidr)[1])
     with suppress(OSError):
         add_gateway(gateway)
     try:
@@ -160,10 +186,15 @@ def _early_gateway(settings: NodeSettings) -> Iterator[None]:
             remove_gateway(gateway)
 
 
-def _cluster_dns(settings: NodeSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
-    pod_networks = (settings.pod_cidr,) if expects_own_networks(settings) else ()
-    domain = settings.cluster_domain
-    return open_dns(client=client, clock=clock, cluster_ip=_DNS_ADDRESS, domain=domain, pod_networks=pod_networks)
+def _cluster_dns(settings: ClusterSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
+    node = _node_settings(settings)
+    return open_dns(
+        client=client,
+        clock=clock,
+        cluster_ip=str(settings.service_cluster_ips[ADDRESS_INDEX]),
+        domain=node.cluster_domain,
+        pod_networks=(str(settings.cluster_cidr),) if expects_own_networks(node) else (),
+    )
 
 
 @asynccontextmanager
@@ -237,11 +268,19 @@ async def _say_what_stays(settings: ClusterSettings, node: Node, say: Say) -> No
 def _server_settings(settings: ClusterSettings) -> ApiServerSettings:
     return ApiServerSettings(
         data_dir=settings.data_dir,
+        bind=settings.bind,
         port=settings.port,
+        service_cluster_ips=settings.service_cluster_ips,
         start_empty=settings.start_empty,
         service_account_admission=True,
         with_node=True,
     )
+
+
+def _resources(settings: ClusterSettings, node: Node) -> ManagedResources:
+    own = node.dependencies.settings
+    ranges = NodeRanges(settings.cluster_cidr, {own.node_name: own.node_pod_cidr})
+    return ManagedResources(local_volumes=_local_volumes(settings, node), node_ranges=ranges)
 
 
 def _local_volumes(settings: ClusterSettings, node: Node) -> LocalVolumes:
@@ -258,10 +297,15 @@ def _node_settings(settings: ClusterSettings) -> NodeSettings:
         root_dir=settings.data_dir / "node",
         runtime=settings.runtime,
         cri_socket=settings.cri_socket,
+        max_pods=settings.max_pods,
         cluster_dns=settings.cluster_dns,
         pod_network=settings.pod_network,
-        pod_cidr=settings.pod_cidr,
+        pod_cidr=settings.pod_cidr or first_free(settings.cluster_cidr, ()) or "",
+        node_pod_cidr=settings.pod_cidr,
+        cluster_cidr=str(settings.cluster_cidr),
         manifests=settings.manifests,
+        # An address that the user chose is the one at which other machines reach this one.
+        bind="" if is_loopback(settings.bind) or is_unspecified(settings.bind) else settings.bind,
         port=0,
         eviction_hard=_EVICTION_HARD,
         undisturbed_pressure_seconds=_UNDISTURBED_PRESSURE_SECONDS,

@@ -33,15 +33,14 @@ from pykubelet.api.scheme import (
     STATEFUL_SETS,
 )
 from pykubelet.app import program
-from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
+from pykubelet.app.program import Say, read_rest_config, root_ca_pem, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ControllersSettings
-from pykubelet.app.volume_controllers import volume_controllers
+from pykubelet.app.volume_controllers import NO_RESOURCES, ManagedResources, volume_controllers
 from pykubelet.client.informers import Informers, PodsByLabel, PodsByNode
 from pykubelet.client.interface import ControllerClient
 from pykubelet.client.leaderelection import LeaderElector, identity_of
 from pykubelet.client.recorder import Recorder
 from pykubelet.client.rest import RestClient, RestClientLimits
-from pykubelet.client.transport import CredentialError, PemSource, pem_text
 from pykubelet.controllers.certificates.approver import CertificateApprover
 from pykubelet.controllers.certificates.certificate_controller import CertificateCleaner
 from pykubelet.controllers.certificates.rootcacertpublisher import RootCaPublisher
@@ -60,6 +59,8 @@ from pykubelet.controllers.framework.work_queue import WORKERS, ControllerWorker
 from pykubelet.controllers.garbagecollector.garbagecollector import GarbageCollector
 from pykubelet.controllers.job.controller import JobController
 from pykubelet.controllers.namespace.namespace_controller import NamespaceController
+from pykubelet.controllers.nodeipam.range_allocator import SOURCE as IPAM
+from pykubelet.controllers.nodeipam.range_allocator import NodeRanges, RangeAllocator
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import SOURCE as LIFECYCLE
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import NodeLifecycleController
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
@@ -265,6 +266,12 @@ def _node_lifecycle(stage: _Stage) -> None:
     stage.add("taint-eviction", eviction, queue=eviction.queue)
 
 
+def _node_ipam(stage: _Stage, ranges: NodeRanges) -> None:
+    nodes, recorder = stage.informers.objects(NODES), stage.recorder(IPAM)
+    ipam = RangeAllocator(client=stage.client, recorder=recorder, nodes=nodes, ranges=ranges)
+    stage.add("node-ipam", ipam, queue=ipam.queue)
+
+
 def _pod_gc(stage: _Stage) -> None:
     collector = PodGCController(client=stage.client, pods_by_node=stage.on_nodes(), clock=stage.clock)
     stage.add("pod-gc", collector, workers=1)
@@ -413,13 +420,12 @@ async def controllers(
     names: Collection[str] = tuple(CONTROLLERS),
     counts: WorkQueueCollector | None = None,
     listeners: Collection[Callable[[Informers], None]] = (),
-    local_volumes: LocalVolumes | None = None,
+    resources: ManagedResources = NO_RESOURCES,
 ) -> AsyncIterator[asyncio.Event]:
     """Run controllers for the duration of the context; sets the event once the informers have synced.
 
     `root_ca` (PEM) is published to pods to verify the API server. Without `authority` no certificate is signed.
     `counts` collects the metrics of the queues; `listeners` subscribe to the same informers.
-    `counts` collects the metrics of the queues. Without `local_volumes` nothing provisions volumes.
     """
     stage = _Stage(
         client=client,
@@ -428,12 +434,14 @@ async def controllers(
         authority=authority,
         informers=Informers(client=client, clock=clock),
         counts=counts or WorkQueueCollector(),
-        local_volumes=local_volumes,
+        local_volumes=resources.local_volumes,
     )
     for listen in listeners:
         listen(stage.informers)
     for name in names:
         CONTROLLERS[name](stage)
+    if resources.node_ranges is not None:
+        _node_ipam(stage, resources.node_ranges)
     stage.runners["informers"] = with_ready_event(stage.informers.run, stage.informed)
     async with running(stage.runners):
         yield stage.informed
@@ -448,14 +456,17 @@ def run(settings: ControllersSettings, *, say: Say) -> None:
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         access = read_rest_config(settings.kubeconfig, clock)
-        root_ca = _root_ca_pem(access.trust.ca)
+        root_ca = root_ca_pem(access)
         names = _chosen(settings.names, has_root_ca=bool(root_ca))
         limits = RestClientLimits(at_once=AT_ONCE)
         # The lease has its own client, so that a busy controller does not lose it.
         async with RestClient(access, clock=clock, limits=limits) as client, RestClient(access, clock=clock) as aside:
 
             async def work() -> None:
-                async with controllers(client=client, clock=clock, root_ca=root_ca, names=names) as informed:
+                ranges = None if settings.cluster_cidr is None else NodeRanges(settings.cluster_cidr)
+                resources = ManagedResources(node_ranges=ranges)
+                made = controllers(client=client, clock=clock, root_ca=root_ca, names=names, resources=resources)
+                async with made as informed:
                     await informed.wait()
                     say("ready controllers")
                     tune_garbage_collection()
@@ -474,14 +485,6 @@ def _elected(work: Callable[[], Awaitable[None]], client: ControllerClient, cloc
     identity = identity_of(socket.gethostname(), RandomIds().uid())
     elector = LeaderElector(client=client, recorder=recorder, clock=clock, lease=LEASE, identity=identity)
     return {"events of the election": with_ready_event(recorder.run), "controllers": partial(elector.run, work)}
-
-
-def _root_ca_pem(found: PemSource | None) -> str:
-    """The authority with which pods verify the API server, as PEM; empty if the kubeconfig names none."""
-    try:
-        return "" if found is None else pem_text(found).decode()
-    except (CredentialError, UnicodeDecodeError) as error:
-        raise CannotStart(str(error)) from error
 
 
 def _chosen(names: tuple[str, ...], *, has_root_ca: bool) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from pykubelet.aio.clock import Clock, SystemClock
@@ -34,6 +35,7 @@ from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.kubelet.volumemanager.filesystem import CrossesMount, SystemMounter, names_in, opened, remove_tree
 from pykubelet.podnetwork.gateway import remove_gateways
 from pykubelet.podnetwork.masquerade import Masquerade
+from pykubelet.podnetwork.routes import HostRoutes
 from pykubelet.runtimes.folder_lock import FolderInUse, FolderLock
 from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeFailure, RuntimePod
 
@@ -240,12 +242,19 @@ def _is_alive(pod: RuntimePod) -> bool:
 
 
 async def _remove_pod_rules(settings: DownSettings) -> str:
-    """Removes the rules about packets of pods, and the pods' gateway, which an `up` that was killed has left."""
-    networks = (settings.data_dir / _NODE / _PROCESS).absolute() / "networks"
-    if os.geteuid() == 0 and networks.exists():
-        await Masquerade(networks, "").remove()
-        with suppress(OSError):
+    """Removes what leads packets to pods and from them: rules, routes, and the gateway that a killed `up` has left."""
+    root = (settings.data_dir / _NODE).absolute()
+    if os.geteuid() != 0:
+        return ""
+    for networks in (root / _PROCESS / "networks", root / "cni"):
+        if networks.exists():
+            await Masquerade(networks, "").remove()
+    record = read_record(root)
+    with suppress(OSError):
+        if (root / _PROCESS / "networks").exists():
             await asyncio.to_thread(remove_gateways)
+        if record is not None and record.cluster_cidr:
+            await HostRoutes().remove_within(IPv4Network(record.cluster_cidr))
     return ""
 
 

@@ -85,6 +85,7 @@ class NodeDependencies:
             ips=(settings.address,) if settings.address else (),
             max_pods=settings.max_pods,
             kept_free=kept_free(thresholds),
+            pod_cidr=settings.node_pod_cidr,
             runtime_version=f"{runtime.name}://{runtime.version}",
         )
         trail, writer = PodTrails(clock=clock), _event_writer(client, name, clock)

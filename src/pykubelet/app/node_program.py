@@ -18,6 +18,9 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import Runner, background_task, running, with_ready_event
 from pykubelet.api.errors import ApiError
 from pykubelet.app import program
+from pykubelet.app.joining import beside
+from pykubelet.app.joining.node import ClusterConfig, bootstrap_access, check_name_is_free, fetch_cluster_config
+from pykubelet.app.joining.pod_range import wait_for_pod_range, with_known_pod_range
 from pykubelet.app.node import open_node
 from pykubelet.app.node_record import read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
@@ -44,9 +47,15 @@ class NodeConnection(NamedTuple):
 
 async def join_cluster(settings: NodeSettings, kubeconfig: Path, *, clock: Clock, stop: asyncio.Event) -> bool:
     """Request a client certificate if the node has none; False if stopped before. CannotStart if denied or expired."""
-    if settings.bootstrap_kubeconfig is None or not await needs_bootstrap(kubeconfig, clock):
+    if settings.bootstrap_kubeconfig is None and settings.join is None:
         return True
-    access = read_rest_config(settings.bootstrap_kubeconfig, clock)
+    if not await needs_bootstrap(kubeconfig, clock):
+        return True
+    if settings.join is not None:
+        access, means = await bootstrap_access(settings.join, clock), "the token"
+    else:
+        assert settings.bootstrap_kubeconfig is not None
+        access, means = read_rest_config(settings.bootstrap_kubeconfig, clock), str(settings.bootstrap_kubeconfig)
     try:
         async with asyncio.timeout(None) as until_stopped, background_task(_end(until_stopped, stop), "stop requested"):
             await _bootstrap(settings, kubeconfig, access, clock)
@@ -55,7 +64,7 @@ async def join_cluster(settings: NodeSettings, kubeconfig: Path, *, clock: Clock
             return False
         raise CannotStart("the node's certificate request was not signed; approve it and start again") from error
     except (ApiError, RequestRefused, CertificateStoreError) as error:
-        raise CannotStart(f"the node cannot join with {settings.bootstrap_kubeconfig}: {error}") from error
+        raise CannotStart(f"the node cannot join with {means}: {error}") from error
     return True
 
 
@@ -63,6 +72,8 @@ async def _bootstrap(settings: NodeSettings, kubeconfig: Path, access: RestConfi
     name = settings.node_name
     files = CertificateStore(settings.root_dir / "pki", client_template(name).file_name)
     async with RestClient(access, clock=clock) as client:
+        if settings.join is not None:
+            await check_name_is_free(client, name)
         await bootstrap(client, access=access, node_name=name, kubeconfig=kubeconfig, files=files, clock=clock)
 
 
@@ -101,6 +112,32 @@ async def _certificate(access: RestConfig) -> x509.Certificate | None:
         return None
 
 
+async def _within_cluster(
+    settings: NodeSettings, connection: NodeConnection, *, stop: asyncio.Event, say: Say
+) -> tuple[NodeSettings, ClusterConfig | None] | None:
+    """The settings with what the cluster decides: the range of pods, and for a joined node more; None if stopped before."""
+    record, client, join = read_record(settings.root_dir), connection.client, settings.join
+    if join is not None or settings.pod_network != "host":
+        recorded = record.pod_cidr if record is not None else ""
+        settings = await with_known_pod_range(settings, client, recorded=recorded)
+    if join is None:
+        return settings, None
+    if connection.server.url != join.server:
+        raise CannotStart(
+            f"{settings.root_dir} belongs to the cluster at {connection.server.url}: choose another folder"
+        )
+    config = await fetch_cluster_config(client, settings.root_dir)
+    settings = config.of_node(settings)
+    has_processes = settings.pod_network != "host" and settings.runtime in ("auto", "process")
+    if (has_processes or settings.runtime == "cri") and not settings.node_pod_cidr:
+        try:
+            async with asyncio.timeout(None) as until_stopped, background_task(_end(until_stopped, stop), "stop asked"):
+                settings = await wait_for_pod_range(settings, client, say)
+        except TimeoutError:
+            return None
+    return settings, config
+
+
 def run(settings: NodeSettings, *, say: Say) -> None:
     """Run a node until SIGINT or SIGTERM; its containers keep running. CannotStart if it cannot start."""
 
@@ -109,14 +146,21 @@ def run(settings: NodeSettings, *, say: Say) -> None:
             say(f"node {old_name} is now called {settings.node_name}: delete node {old_name} in its cluster")
         async with AsyncExitStack() as stack:
             node_settings, client, server, collectors = settings, None, None, tuple[MetricsCollector, ...]()
+            config: ClusterConfig | None = None
             if settings.kubeconfig is not None:
                 if not await join_cluster(settings, settings.kubeconfig, clock=clock, stop=stop):
                     return
                 joined = await stack.enter_async_context(connected(settings, settings.kubeconfig, clock=clock))
                 client, server, collectors = joined.client, joined.server, (joined.requests,)
                 node_settings = replace(settings, only_named_objects=joined.is_node)
+                known = await _within_cluster(node_settings, joined, stop=stop, say=say)
+                if known is None:
+                    return
+                node_settings, config = known
             opened = open_node(node_settings, client=client, server=server, clock=clock, collectors=collectors)
             node = await stack.enter_async_context(opened)
+            if client is not None and config is not None:
+                await stack.enter_async_context(beside.joined(client, clock, node, config))
 
             async def announce() -> None:
                 await node.until_ready()

@@ -70,6 +70,10 @@ class NodeRecord(Struct, frozen=True, kw_only=True, rename="camel"):
     """After this time an idle stream is closed; 0: never."""
     event_burst: int = 0
     """The burst of events about one object; 0: unlimited."""
+    pod_cidr: str = ""
+    """The range of the node's pods, which it keeps while the API server does not answer; empty if it has none."""
+    cluster_cidr: str = ""
+    """The range of all pods of the cluster; empty if the node does not know it."""
     pod_max_pids: int = 0
     limits_pids: bool = False
     """Whether the runtime enforces that limit."""
@@ -116,6 +120,8 @@ def node_record(
         rotate_certificates=settings.rotate_certificates,
         idle_seconds=IDLE_SECONDS,
         event_burst=SPAM_BURST,
+        pod_cidr=settings.node_pod_cidr,
+        cluster_cidr=settings.cluster_cidr,
         pod_max_pids=settings.pod_max_pids,
         limits_pids=runtime.limits_pids,
         seccomp_default=settings.seccomp_default,

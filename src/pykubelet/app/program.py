@@ -22,7 +22,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.app.settings import CannotStart
 from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.kubeconfig import KubeconfigError
-from pykubelet.client.transport import RestConfig
+from pykubelet.client.transport import CredentialError, RestConfig, pem_text
 
 log = get_logger(__name__)
 
@@ -64,6 +64,15 @@ def _load(paths: Sequence[str], clock: Clock) -> RestConfig:
     try:
         return load_kubeconfig(paths, environment=os.environ, clock=clock)
     except KubeconfigError as error:
+        raise CannotStart(str(error)) from error
+
+
+def root_ca_pem(access: RestConfig) -> str:
+    """The authority with which clients verify the API server, as PEM; empty if the kubeconfig names none."""
+    found = access.trust.ca
+    try:
+        return "" if found is None else pem_text(found).decode()
+    except (CredentialError, UnicodeDecodeError) as error:
         raise CannotStart(str(error)) from error
 
 

@@ -24,6 +24,8 @@ from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
 from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient, HttpProbeClient
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
+from pykubelet.podnetwork.pod_networks import PodNetworks
+from pykubelet.runtimes.cri.cni import CniNetwork
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
 from pykubelet.runtimes.dns import ClusterDns
 from pykubelet.runtimes.folder_lock import FolderInUse
@@ -142,7 +144,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            pod_cidr=network.pod_cidr,
+            networks=_pod_networks(settings, network.pod_cidr),
         ) as runtime:
             cgroups = await asyncio.to_thread(find_cgroups)
             yield RuntimeParts(
@@ -166,6 +168,19 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
 
 
+def _cni_network(settings: NodeSettings) -> CniNetwork | None:
+    """The network of pods in a cluster that gave the node a range, if the user chose this runtime."""
+    if settings.runtime != "cri" or not settings.node_pod_cidr or not settings.cluster_cidr or os.geteuid() != 0:
+        return None
+    folder = settings.root_dir.absolute() / "cni"
+    return CniNetwork(pod_cidr=settings.node_pod_cidr, cluster_cidr=settings.cluster_cidr, folder=folder)
+
+
+def _pod_networks(settings: NodeSettings, pod_cidr: str) -> PodNetworks:
+    folder = settings.root_dir.absolute() / "process" / "networks"
+    return PodNetworks(folder, pod_cidr, cluster_cidr=settings.cluster_cidr)
+
+
 def _cluster_dns(settings: NodeSettings) -> ClusterDns:
     return ClusterDns(servers=settings.cluster_dns, domain=settings.cluster_domain)
 
@@ -187,6 +202,7 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
         seccomp_root=str(settings.root_dir / "seccomp"),
         seccomp_default=settings.seccomp_default,
         max_pids=settings.pod_max_pids,
+        network=_cni_network(settings),
     )
     # Only failures while opening concern the socket.
     async with AsyncExitStack() as stack:

@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
+from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.kubelet.eviction.thresholds import DEFAULT_EVICTION_HARD
+
+CLUSTER_CIDR = IPv4Network("10.244.0.0/16")
+"""The range of pods unless another one is chosen."""
+POD_CIDR = "10.244.0.0/24"
+"""The range of a node's pods if neither its settings nor a cluster name one."""
 
 
 class CannotStart(Exception):
@@ -31,6 +37,8 @@ class ApiServerSettings:
     event_ttl_seconds: float = 3600.0
     encryption_key: Path | None = None
     audit: bool = True
+    service_cluster_ips: IPv4Network = CLUSTER_IP_RANGE
+    """The range of the addresses of services."""
     service_account_admission: bool = False
     """Whether pods get their service account's token mounted, as kube-apiserver's default admission does."""
     with_node: bool = False
@@ -49,6 +57,18 @@ class PageSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JoinSettings:
+    """The cluster that a node joins: one of `pykubelet up --bind`."""
+
+    server: str
+    """The URL of the API server."""
+    token: str = field(default="", repr=False)
+    """The bootstrap token; needed only until the node has its certificate."""
+    ca_cert_hashes: tuple[str, ...] = ()
+    """Hashes of the public key of the cluster's authority."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """The settings of a node. Without an API server it runs static pods only."""
 
@@ -62,14 +82,20 @@ class NodeSettings:
     runtime: str = "process"
     pod_network: str = "host"
     """`own` gives each process pod a network of its own, `host` the machine's, `auto` the former where it is possible."""
-    pod_cidr: str = "10.244.0.0/24"
+    pod_cidr: str = POD_CIDR
     """The range of the addresses of such pods."""
+    node_pod_cidr: str = ""
+    """That range in `spec.podCIDR` of the node; empty if the user chose none and the cluster has assigned none."""
+    cluster_cidr: str = ""
+    """The range of all pods of the cluster, which reach each other with their own addresses; empty: the node's range."""
     cri_socket: str = ""
     cgroup_root: str = "/"
     """The parent cgroup of pods on a CRI runtime."""
     kubeconfig: Path | None = None
     bootstrap_kubeconfig: Path | None = None
     """Requests a client certificate if `kubeconfig` has no valid one; `kubeconfig` is then written."""
+    join: JoinSettings | None = None
+    """The cluster to join, in place of `bootstrap_kubeconfig`."""
     rotate_certificates: bool = True
     """Whether the node renews its client certificate before it expires."""
     rotate_server_certificates: bool = False
@@ -133,24 +159,33 @@ class ClusterSettings:
     data_dir: Path
     start_empty: bool = False
     """Whether to start without objects; an existing database is kept under another name."""
+    bind: str = "127.0.0.1"
+    """The listening address of the API. Nodes of other machines may join unless it is loopback."""
     port: int = 6443
     """The port of the API; 0 takes any free port."""
+    service_cluster_ips: IPv4Network = CLUSTER_IP_RANGE
+    """The range of the addresses of services."""
+    cluster_cidr: IPv4Network = CLUSTER_CIDR
+    """The range of the addresses of pods; each node gets a part of it."""
     node_name: str
     is_default_name: bool = False
     """Whether the name is only the machine's; the folder of a node with another name is then refused."""
     runtime: str = "auto"
     cri_socket: str = ""
+    max_pods: int = 110
     cluster_dns: tuple[str, ...] = ()
     """The name servers of pods; if empty, the address of `kube-dns` if the service proxy runs, else those of the machine."""
     pod_network: str = "host"
     """`own` gives each process pod a network of its own, `host` the machine's, `auto` the former where it is possible."""
-    pod_cidr: str = "10.244.0.0/24"
-    """The range of the addresses of such pods."""
+    pod_cidr: str = ""
+    """The range of the addresses of such pods; empty: the first free part of `cluster_cidr`."""
     manifests: tuple[Path, ...] = ()
     """Manifest files, or folders of them."""
     page: PageSettings | None = None
     service_proxy: bool = False
     """Whether addresses of Services work on this machine, through nftables."""
+    show_join_command: bool = False
+    """Whether to print the command with which nodes join: it has a token, which must not get into a log."""
     ingress: IngressSettings | None = None
     """The ingress controller; None: there is none."""
 
@@ -193,5 +228,7 @@ class ControllersSettings:
     kubeconfig: Path
     names: tuple[str, ...] = ()
     """The controllers to run; empty: all."""
+    cluster_cidr: IPv4Network | None = None
+    """The range of the addresses of pods, of which each node gets a part; None: nodes get none."""
     leader_elect: bool = True
     """Whether to run only while holding the leader lease."""

@@ -26,6 +26,7 @@ _COMMANDS = {
     "node": "Run pods on this machine: from an API server, manifests or a URL.",
     "port-forward": "Forward local ports to a pod.",
     "proxy": "Have addresses of Services work on this machine, for any cluster.",
+    "token": "Create tokens with which nodes of other machines join.",
     "top": "Show the CPU and memory that nodes or pods use.",
     "up": "Run a whole cluster on this machine: API server, controllers and node.",
     "why": "Explain what a pod waits for, and every decision about it.",

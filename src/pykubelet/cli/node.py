@@ -2,17 +2,22 @@
 
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from pykubelet.cli.addresses import bootstrap_token, public_key_hashes, server_url
 from pykubelet.cli.client_command import EXISTING_FILE, FOLDER, PORT, duration_option
 from pykubelet.cli.server_command import page_options, page_settings, pod_network_options, start, with_logs
+
+if TYPE_CHECKING:
+    from pykubelet.app.settings import JoinSettings
 
 _EXAMPLES = """\b
 Examples:
   pykubelet node --runtime process --manifests ./pods
   pykubelet node --runtime cri --kubeconfig node.kubeconfig
+  pykubelet node --join https://10.0.0.1:6443 --token TOKEN --ca-cert-hash sha256:HASH
   pykubelet node --runtime cri --kubeconfig node.kubeconfig --bootstrap-kubeconfig join.kubeconfig
 
 Containers keep running when the node stops.
@@ -40,6 +45,23 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     help="Kubeconfig to request a client certificate with if --kubeconfig has no valid one; writes --kubeconfig.",
 )
 @click.option(
+    "--join",
+    "join_url",
+    default="",
+    metavar="URL",
+    callback=server_url,
+    help="Join the cluster of `pykubelet up --bind` at this URL; after a restart this option alone is enough.",
+)
+@click.option("--token", default="", metavar="TOKEN", callback=bootstrap_token, help="Bootstrap token of --join.")
+@click.option(
+    "--ca-cert-hash",
+    "ca_cert_hashes",
+    multiple=True,
+    metavar="sha256:HASH",
+    callback=public_key_hashes,
+    help="Hash of the public key of the authority of the cluster that --join names; repeatable.",
+)
+@click.option(
     "--rotate-certificates/--no-rotate-certificates",
     default=True,
     show_default=True,
@@ -65,9 +87,10 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
 )
 @click.option(
     "--runtime",
-    type=click.Choice(["cri", "process", "sim"]),
-    required=True,
-    help="Container runtime: a CRI runtime, plain processes, or a simulation.",
+    type=click.Choice(["auto", "cri", "process", "sim"]),
+    default="auto",
+    show_default=True,
+    help="Container runtime: a CRI runtime, plain processes, or a simulation; auto takes the first available.",
 )
 @pod_network_options
 @click.option("--cri-socket", default="", metavar="PATH", help="Socket of the CRI runtime.")
@@ -141,22 +164,43 @@ def node(context: click.Context, /, *, verbose: bool, log_format: str, **options
     headers = _headers(context, lines)
     if options["bootstrap_kubeconfig"] and not options["kubeconfig"]:
         raise click.UsageError("--bootstrap-kubeconfig needs --kubeconfig, the file to write", context)
+    root = options.pop("root_dir").absolute()
+    join = _join_settings(context, options, root)
     chosen_name: str = options.pop("node_name")
     name = (chosen_name or socket.gethostname()).strip().lower()
-    root = options.pop("root_dir").absolute()
     from pykubelet.app.node_program import run
-    from pykubelet.app.settings import NodeSettings
+    from pykubelet.app.settings import POD_CIDR, NodeSettings
 
-    page = page_settings(options)
+    page, pod_cidr = page_settings(options), options.pop("pod_cidr")
     settings = NodeSettings(
         node_name=name,
         is_default_name=not chosen_name,
         root_dir=root,
         manifest_url_headers=headers,
+        join=join,
+        pod_cidr=pod_cidr or POD_CIDR,
+        node_pod_cidr=pod_cidr,
         page=page,
         **options,
     )
     start(run, settings, verbose=verbose, log_format=log_format)
+
+
+def _join_settings(context: click.Context, options: dict[str, Any], root: Path) -> "JoinSettings | None":
+    """Remove the options of joining and return their settings; UsageError if they do not fit together."""
+    from pykubelet.app.settings import JoinSettings
+
+    url, token, hashes = (options.pop(name) for name in ("join_url", "token", "ca_cert_hashes"))
+    if not url:
+        if token or hashes:
+            raise click.UsageError("--token and --ca-cert-hash need --join", context)
+        return None
+    if options["bootstrap_kubeconfig"]:
+        raise click.UsageError("--join and --bootstrap-kubeconfig are two ways to join: choose one", context)
+    if bool(token) != bool(hashes):
+        raise click.UsageError("--token and --ca-cert-hash need each other", context)
+    options["kubeconfig"] = options["kubeconfig"] or root / "kubeconfig"
+    return JoinSettings(server=url, token=token, ca_cert_hashes=hashes)
 
 
 def _lines(context: click.Context, path: Path | None) -> tuple[str, ...]:

@@ -54,11 +54,11 @@ def pod_network_options(command: Command) -> Command:
     )
     pod_cidr = click.option(
         "--pod-cidr",
-        default="10.244.0.0/24",
-        show_default=True,
+        default="",
         metavar="CIDR",
         callback=_ipv4_range,
-        help="IPv4 range of the addresses of pods with a network of their own.",
+        help="IPv4 range of the addresses of this node's pods with a network of their own. By default the range that the "
+        "cluster has assigned to the node, else 10.244.0.0/24.",
     )
     return network(pod_cidr(command))
 
@@ -67,6 +67,8 @@ def _ipv4_range(_context: click.Context, _option: click.Parameter, text: str) ->
     """A range with room for pods; an option callback."""
     from ipaddress import IPv4Network
 
+    if not text:
+        return ""
     try:
         found = IPv4Network(text)
     except ValueError as error:

@@ -4,12 +4,14 @@ import gc
 import os
 import socket
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from pykubelet.cli.addresses import cluster_range, ipv4_address, service_range
 from pykubelet.cli.client_command import FOLDER, PORT
 from pykubelet.cli.server_command import (
     page_options,
@@ -19,6 +21,9 @@ from pykubelet.cli.server_command import (
     start_empty_option,
     with_logs,
 )
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network
 
 _INGRESS = ("bind", "http_port", "https_port")
 _EXAMPLES = """\b
@@ -45,6 +50,23 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
 @start_empty_option
 @click.option("--port", type=PORT, default=6443, show_default=True, help="Port of the API; 0 takes any free one.")
 @click.option(
+    "--bind",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    callback=ipv4_address,
+    help="Address of this machine to listen on, 0.0.0.0 for all; unless it is loopback, other machines' nodes may join.",
+)
+@click.option(
+    "--service-cluster-ip-range",
+    "service_cluster_ips",
+    default="10.96.0.0/12",
+    show_default=True,
+    metavar="CIDR",
+    callback=service_range,
+    help="IPv4 range of the addresses of Services.",
+)
+@click.option(
     "--runtime",
     type=click.Choice(["auto", "cri", "process", "sim"]),
     default="auto",
@@ -52,7 +74,16 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     help="Container runtime: a CRI runtime, plain processes, or a simulation; auto takes the first available.",
 )
 @click.option("--cri-socket", default="", metavar="PATH", help="Socket of the CRI runtime.")
+@click.option("--max-pods", type=click.IntRange(1), default=110, show_default=True, help="Maximum number of pods.")
 @pod_network_options
+@click.option(
+    "--cluster-cidr",
+    default="10.244.0.0/16",
+    show_default=True,
+    metavar="CIDR",
+    callback=cluster_range,
+    help="IPv4 range of the addresses of pods; each node gets 256 of them.",
+)
 @click.option("--node-name", default="", metavar="NAME", help="Name of the node; by default the host name.")
 @click.option(
     "--cluster-dns",
@@ -96,13 +127,30 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     from pykubelet.app.cluster import run
     from pykubelet.app.settings import ClusterSettings, IngressSettings
 
+    if options["service_cluster_ips"].overlaps(options["cluster_cidr"]):
+        raise click.UsageError("--service-cluster-ip-range and --cluster-cidr overlap: choose ranges that do not")
+    if options["bind"] != "127.0.0.1" and not _is_part(options["pod_cidr"], options["cluster_cidr"]):
+        raise click.UsageError("--pod-cidr is no part of --cluster-cidr, so other nodes could not reach these pods")
     page, ingress = page_settings(options), {name: options.pop(f"ingress_{name}") for name in _INGRESS}
     options["ingress"] = IngressSettings(**ingress) if options["ingress"] else None
     settings = ClusterSettings(node_name=name, is_default_name=not chosen_name, data_dir=data, page=page, **options)
     if verbose or log_format == "json" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        start(run, settings, verbose=verbose, log_format=log_format)
+        start(
+            run, replace(settings, show_join_command=_is_terminal(log_format)), verbose=verbose, log_format=log_format
+        )
         return
     from pykubelet.cli.printers.live_view import LiveView
 
     view = LiveView(sys.stderr)
-    start(partial(run, view=view.run), settings, lines=view)
+    start(partial(run, view=view.run), replace(settings, show_join_command=True), lines=view)
+
+
+def _is_part(pod_cidr: str, cluster_cidr: "IPv4Network") -> bool:
+    from ipaddress import IPv4Network
+
+    return not pod_cidr or IPv4Network(pod_cidr).subnet_of(cluster_cidr)
+
+
+def _is_terminal(log_format: str) -> bool:
+    """Whether messages are for a person's eyes only, and not for a log."""
+    return log_format != "json" and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""Which clients get answers: this machine, and the pods of the cluster.
+"""Which clients get answers: this machine, the other nodes, and the pods of the cluster.
 
 Pods are known by the addresses that they report, and by the pod ranges of nodes.
 """
@@ -61,8 +61,9 @@ class DnsClients:
         self._replace(pod_label(pod), frozenset())
 
     def put_node(self, node: Node) -> None:
-        """Adds or replaces a node and its pod ranges."""
-        ranges = tuple(ip_network(one, strict=False) for one in node.spec.pod_cidrs)
+        """Adds or replaces a node: its pods' ranges, and its addresses, which packets of its pods may get on the way."""
+        own = (one.address for one in node.status.addresses if one.type == "InternalIP")
+        ranges = tuple(ip_network(one, strict=False) for one in (*node.spec.pod_cidrs, *own))
         if self._ranges.get(node.metadata.name) != ranges:
             self._ranges[node.metadata.name] = ranges
             self._remembered.clear()

@@ -1,10 +1,10 @@
 """A reverse proxy: sends a request on to another server, and copies the response back as it comes.
 
 A request whose connection breaks before the response is sent again once if its method allows that and it has no body, because
-the server may have closed an idle connection at that moment. Nothing is buffered as a whole: each side waits for the other one. Headers that concern one connection only are removed,
-also those that `Connection` names, and those that tell about the client are always the proxy's own. After a protocol
-upgrade bytes are copied in both directions. An upgrade to HTTP/2 is not offered to the server, because the requests in
-it would bypass the proxy (h2c smuggling).
+the server may have closed an idle connection at that moment. Nothing is buffered as a whole: each side waits for the other
+one. Headers that concern one connection only are removed, also those that `Connection` names, and those that tell about the
+client are always the proxy's own. After a protocol upgrade bytes are copied in both directions. An upgrade to HTTP/2 is not
+offered to the server, because the requests in it would bypass the proxy (h2c smuggling).
 """
 
 import asyncio
@@ -297,7 +297,7 @@ def request_headers(received: Iterable[tuple[str, str]], client: ProxyClient, up
 def _is_dropped(name: str, dropped: frozenset[str]) -> bool:
     # Programs that see headers as variables cannot tell a hyphen from an underscore.
     plain = name.replace("_", "-")
-    return name in dropped or plain in _OWN or plain.startswith(_OWN_PREFIXES)
+    return name in dropped or plain in _HOP_BY_HOP or plain in _OWN or plain.startswith(_OWN_PREFIXES)
 
 
 def response_headers(received: Iterable[tuple[str, str]]) -> CIMultiDict[str]:
@@ -332,7 +332,7 @@ def requested_upgrade(received: Iterable[tuple[str, str]]) -> str:
 
 def _switching_head(response: aiohttp.ClientResponse) -> bytes:
     headers = response_headers(response.headers.items())
-    headers.update({"Connection": "Upgrade", "Upgrade": response.headers.get("Upgrade", "")})
+    headers.update({"Connection": "Upgrade", "Upgrade": text_of(response.headers.get("Upgrade", ""))})
     lines = (f"{name}: {value}" for name, value in headers.items())
     return "\r\n".join(("HTTP/1.1 101 Switching Protocols", *lines, "", "")).encode()
 

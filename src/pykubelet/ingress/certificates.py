@@ -104,7 +104,11 @@ class IngressCertificates:
     def _context(self, secret: str) -> ssl.SSLContext | BrokenSecret | None:
         known = self._contexts.get(secret)
         if known is None and (found := self._secrets.get(secret)) is not None:
-            known = self._contexts[secret] = _context_of(found)
+            try:
+                known = self._contexts[secret] = _context_of(found)
+            except OSError as error:
+                # No fault of the secret, such as too many open files: it is tried again.
+                return BrokenSecret(f"it cannot be loaded now: {error.strerror}")
         return known
 
 
@@ -119,6 +123,7 @@ def secrets_of(ingress: Ingress) -> dict[str, str]:
 
 
 def _context_of(secret: Secret) -> ssl.SSLContext | BrokenSecret:
+    """The context of a secret, or why it has none; OSError if the machine prevents it."""
     certificate, key = (secret.data.get(name, b"") for name in ("tls.crt", "tls.key"))
     context = serving_context()
     try:
@@ -129,16 +134,18 @@ def _context_of(secret: Secret) -> ssl.SSLContext | BrokenSecret:
 
 
 def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load a pair into OpenSSL, which reads only from paths, through a memory file; BrokenSecret if it is unusable."""
+    """Load a pair into OpenSSL, which reads only from paths, through a memory file.
+
+    BrokenSecret if it is unusable, OSError if the machine prevents it.
+    """
     memory = os.memfd_create("ingress-certificate", os.MFD_CLOEXEC)
     try:
         with os.fdopen(memory, "wb", closefd=False) as file:
             file.write(certificate + b"\n" + key)
         # Without an empty password OpenSSL would prompt for one on the terminal.
         context.load_cert_chain(f"/proc/self/fd/{memory}", password="")
-    except (ssl.SSLError, OSError) as error:
-        reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else type(error).__name__
-        raise BrokenSecret(f"tls.crt and tls.key cannot be used: {reason}") from error
+    except ssl.SSLError as error:
+        raise BrokenSecret(f"tls.crt and tls.key cannot be used: {error.reason or type(error).__name__}") from error
     finally:
         os.close(memory)
 

@@ -100,22 +100,23 @@ class IngressController:
     def put(self, ingress: Ingress) -> None:
         """An Ingress was added or changed."""
         key = key_of(ingress)
-        others = {each.ingress for each in self._routes.conflicts(key)}
+        rivals = self._routes.rivals(key)
         if not self._is_ours(ingress):
             self._forget(key)
         else:
             self._routes.put(ingress)
             self._certificates.put(ingress)
             self._serve(key, ingress)
-        others |= {each.ingress for each in self._routes.conflicts(key)}
-        for each in {key, *others}:
+        for each in {key, *rivals, *self._routes.rivals(key)}:
             self._queue.put(each, None)
 
     def remove(self, ingress: Ingress) -> None:
         key = key_of(ingress)
-        others = {each.ingress for each in self._routes.conflicts(key)}
+        rivals = self._routes.rivals(key)
         self._forget(key)
-        for each in others:
+        # The next one of this name has events of its own.
+        self._reported.pop(key, None)
+        for each in rivals:
             self._queue.put(each, None)
 
     def class_changed(self, changed: IngressClass) -> None:
@@ -192,9 +193,8 @@ class IngressController:
             if problem is not None:
                 yield Problem(problem, _message(problem, backend))
         for conflict in self._routes.conflicts(key):
-            if conflict.ingress == key:
-                message = f"{conflict.place} belongs to Ingress {conflict.winner}, which is older"
-                yield Problem("RouteConflict", message)
+            message = f"{conflict.place} belongs to Ingress {conflict.winner}, which is older"
+            yield Problem("RouteConflict", message)
         if self._are_secrets_known:
             for secret, why in self._certificates.problems(key):
                 message = f"secret {secret}: {why}; its hosts have a self-made certificate"

@@ -50,7 +50,8 @@ class IngressHandler:
     async def answer(self, scheme: str, port: int, request: HttpRequest) -> HandlerResult:
         """The response to a request that came to the listener of this scheme and port."""
         host = request_host(request)
-        if host is None or not request.target.startswith("/"):
+        # After CONNECT, client and server exchange bytes that no proxy reads.
+        if host is None or not request.target.startswith("/") or request.method == "CONNECT":
             return Handover(_refuse)
         route = self._routes.find(host, request.target.partition("?")[0].partition("#")[0])
         if route is None:

@@ -49,12 +49,31 @@ class Precedence(NamedTuple):
     ingress: str
 
 
-class RouteClaims(dict[str, tuple[Precedence, Route]]):
-    """The Ingresses that claim one path, by name."""
+class RouteClaims:
+    """The Ingresses that claim one path; the winner is chosen when they change, so that a request costs the same."""
 
-    @property
-    def winner(self) -> Route | None:
-        return min(self.values())[1] if self else None
+    __slots__ = ("_by_ingress", "winner")
+
+    def __init__(self) -> None:
+        self._by_ingress: dict[str, tuple[Precedence, Route]] = {}
+        self.winner: Route | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_ingress)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_ingress)
+
+    def add(self, order: Precedence, route: Route) -> None:
+        """Add the claim of an Ingress that has none here."""
+        self._by_ingress[route.ingress] = (order, route)
+        if self.winner is None or order < self._by_ingress[self.winner.ingress][0]:
+            self.winner = route
+
+    def remove(self, ingress: str) -> None:
+        del self._by_ingress[ingress]
+        if self.winner is not None and self.winner.ingress == ingress:
+            self.winner = min(self._by_ingress.values())[1] if self._by_ingress else None
 
 
 class MatchKind(Enum):
@@ -82,7 +101,6 @@ class Place(NamedTuple):
 class RouteConflict(NamedTuple):
     """An Ingress does not get what it claims."""
 
-    ingress: str
     place: Place
     winner: str
 
@@ -168,25 +186,34 @@ class Routes:
         order = precedence(ingress)
         self._placed[key] = new
         for place, route in new.items():
-            self._hosts.setdefault(place.host, _Host()).claims(place)[key] = (order, route)
+            self._hosts.setdefault(place.host, _Host()).claims(place).add(order, route)
 
     def remove(self, key: str) -> None:
         """Remove the Ingress of this name, if it is there."""
         for place in self._placed.pop(key, {}):
             host = self._hosts[place.host]
-            del host.claims(place)[key]
+            host.claims(place).remove(key)
             if place.kind is not MatchKind.DEFAULT:
                 host.prune(place.elements)
             if host.is_empty():
                 del self._hosts[place.host]
 
     def conflicts(self, key: str) -> Iterator[RouteConflict]:
-        """What an Ingress and others claim both, and who does not get it."""
+        """What an Ingress claims and does not get."""
+        for place in self._placed.get(key, {}):
+            winner = self._hosts[place.host].claims(place).winner
+            assert winner is not None
+            if winner.ingress != key:
+                yield RouteConflict(place, winner.ingress)
+
+    def rivals(self, key: str) -> set[str]:
+        """The Ingresses that do not get what this one has."""
+        found: set[str] = set()
         for place in self._placed.get(key, {}):
             claims = self._hosts[place.host].claims(place)
-            winner = claims.winner
-            assert winner is not None
-            yield from (RouteConflict(each, place, winner.ingress) for each in claims if each != winner.ingress)
+            if claims.winner is not None and claims.winner.ingress == key:
+                found.update(claims)
+        return found - {key}
 
 
 def host_names(host: str) -> tuple[str, ...]:

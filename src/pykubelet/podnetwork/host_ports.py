@@ -50,24 +50,27 @@ class Element(NamedTuple):
 
 
 def port_mapping(protocol: str, host_ip: str, host_port: int, container_port: int) -> PortMapping:
-    """A mapping as a pod specifies it; HostPortError if pods cannot have it."""
-    if host_ip and ip_address(host_ip).is_unspecified:
+    """A mapping as a pod specifies it; HostPortError if pods cannot have it. The API accepts any text as `hostIP`."""
+    try:
+        address = ip_address(host_ip or "0.0.0.0")  # noqa: S104  all addresses of the machine, as the user says
+    except ValueError as error:
+        raise HostPortError(f"hostPort {host_port}: hostIP {host_ip!r} is not an IP address") from error
+    if address.is_unspecified:
         host_ip = ""
-    if host_ip and not isinstance(ip_address(host_ip), IPv4Address):
+    elif not isinstance(address, IPv4Address):
         raise HostPortError(f"hostPort {host_port} at hostIP {host_ip}: the networks of pods have IPv4 addresses only")
     return PortMapping(protocol=protocol, host_ip=host_ip, host_port=host_port, container_port=container_port)
 
 
 def elements(address: str, mappings: Iterable[PortMapping]) -> tuple[Element, ...]:
-    """The elements of a pod with this address."""
-    found = []
+    """The elements of a pod with this address; of several mappings of one port of the machine the first counts."""
+    found: dict[tuple[str, str], str] = {}
     for one in mappings:
         key = f"{one.protocol.lower()} . {one.host_port}"
-        target = f"{address} . {one.container_port}"
-        found.append(
-            Element(ADDRESS_PORTS, f"{one.host_ip} . {key}", target) if one.host_ip else Element(PORTS, key, target)
-        )
-    return (*found, Element(HAIRPINS, f"{address} . {address}")) if found else ()
+        place = (ADDRESS_PORTS, f"{one.host_ip} . {key}") if one.host_ip else (PORTS, key)
+        found.setdefault(place, f"{address} . {one.container_port}")
+    ports = [Element(*place, target) for place, target in found.items()]
+    return (*ports, Element(HAIRPINS, f"{address} . {address}")) if ports else ()
 
 
 def stale_flows(flows: Iterable[Flow], address: str, machine: Collection[str]) -> list[Flow]:

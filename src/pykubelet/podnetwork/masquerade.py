@@ -4,7 +4,8 @@
   would not get answers from them.
 * A pod sends from its own address only, and nothing to 127.0.0.0/8: where `route_localnet` lets host ports work at 127.0.0.1,
   the kernel itself would let a pod on the same link reach servers on the machine's loopback (CVE-2020-8558).
-* Host ports are maps, see `host_ports.py`.
+* Host ports are maps, see `host_ports.py`. Their chains come after those of Services: a node port of the same number has the
+  packets, whichever was there first.
 
 Each node has a table of its own, named after its folder, so that several nodes on one machine do not disturb each other.
 """
@@ -24,15 +25,18 @@ _MARK_LENGTH = 12
 
 
 class Masquerade:
-    """The table of one node; `folder` only names it. The methods return why something failed, empty if it did not."""
+    """The table of one node; `folder` only names it. The methods return why something failed, empty if it did not.
 
-    def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft) -> None:
-        self._pod_cidr, self._run_nft = pod_cidr, nft
+    Packets to `cluster_cidr`, the pods of all nodes, keep their sender.
+    """
+
+    def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft, *, cluster_cidr: str = "") -> None:
+        self._pod_cidr, self._cluster_cidr, self._run_nft = pod_cidr, cluster_cidr or pod_cidr, nft
         self.table = f"pykubelet-{hashlib.sha256(bytes(folder)).hexdigest()[:_MARK_LENGTH]}"
 
     async def apply(self, elements: str = "") -> str:
         """Create or replace the table with elements that commands add, in one transaction: no packet sees less."""
-        return await self.run(rules(self.table, self._pod_cidr) + elements)
+        return await self.run(rules(self.table, self._pod_cidr, self._cluster_cidr) + elements)
 
     async def remove(self) -> None:
         """Remove the table if it exists."""
@@ -55,7 +59,7 @@ def _removal(table: str) -> str:
     return f"add table ip {table}\ndelete table ip {table}\n"
 
 
-def rules(table: str, pod_cidr: str) -> str:
+def rules(table: str, pod_cidr: str, cluster_cidr: str) -> str:
     """The commands that replace the table in one transaction."""
     to_host_ports = "meta l4proto { tcp, udp, sctp } fib daddr type local jump host-ports"
     chains = {
@@ -69,15 +73,15 @@ def rules(table: str, pod_cidr: str) -> str:
             # A source address that no route leads back to this link.
             f"iifgroup {POD_LINKS} fib saddr . iif oif 0 drop",
         ),
-        "prerouting": ("type nat hook prerouting priority dstnat;", to_host_ports),
+        "prerouting": ("type nat hook prerouting priority dstnat + 1;", to_host_ports),
         # nft knows dstnat by name only in prerouting.
-        "output": ("type nat hook output priority -100;", to_host_ports),
+        "output": ("type nat hook output priority -99;", to_host_ports),
         "postrouting": (
             "type nat hook postrouting priority srcnat;",
             # Otherwise the pod would answer itself, or 127.0.0.1, directly.
             f"ip saddr . ip daddr @{HAIRPINS} masquerade",
             f"oifgroup {POD_LINKS} ip saddr 127.0.0.0/8 masquerade",
-            f"ip saddr {pod_cidr} ip daddr != {pod_cidr} masquerade",
+            f"ip saddr {pod_cidr} ip daddr != {cluster_cidr} masquerade",
         ),
     }
     body = "".join(f"  {each}\n" for each in DECLARATIONS)

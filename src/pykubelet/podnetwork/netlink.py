@@ -7,6 +7,7 @@ Links are never deleted: they end with the namespace of one of them. docs/decisi
 import os
 import socket
 import struct
+from collections.abc import Iterator
 
 LOOPBACK_INDEX = 1
 """The kernel gives it to the loopback link of every namespace."""
@@ -16,10 +17,12 @@ LINK_NAME_BYTES = 15
 POD_LINKS = 7079
 """The group of all links that lead to pods: rules recognise them by it, whatever their number."""
 
-_NEW_LINK, _NEW_ADDRESS, _DELETE_ADDRESS, _NEW_ROUTE = 16, 20, 21, 24
+_NEW_LINK, _NEW_ADDRESS, _DELETE_ADDRESS, _NEW_ROUTE, _DELETE_ROUTE, _GET_ROUTE = 16, 20, 21, 24, 25, 26
 _ERROR = 2
 """Also the type of an acknowledgement, which is error 0."""
-_REQUEST, _ACKNOWLEDGE, _EXCLUSIVE, _CREATE = 0x1, 0x4, 0x200, 0x400
+_REQUEST, _ACKNOWLEDGE, _EXCLUSIVE, _CREATE, _DUMP = 0x1, 0x4, 0x200, 0x400, 0x300
+_DONE = 3
+"""The type of the last message of a list."""
 
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _ATTRIBUTE = struct.Struct("=HH")  # length, type
@@ -41,6 +44,8 @@ _UNIVERSE, _ON_LINK = 0, 253
 
 _RECEIVE_BYTES = 4096
 """An acknowledgement has 36 bytes; that of a failed request repeats the request, which has at most some hundred."""
+_LIST_BYTES = 65536
+"""The kernel puts at most half of that into a packet of a list."""
 _SECONDS = 10.0
 """How long the kernel may take to answer: another program may hold the lock of all network configuration meanwhile."""
 
@@ -94,6 +99,41 @@ class Netlink:
         body += _attribute(_ROUTE_GATEWAY, socket.inet_aton(gateway)) + _number(_ROUTE_DEVICE, index)
         self._change(_NEW_ROUTE, body, _CREATE | _EXCLUSIVE)
 
+    def add_gateway_route(self, destination: str, gateway: str, protocol: int) -> None:
+        """Route a range to a gateway, which must be reachable directly; FileExistsError if the range has a route."""
+        body = _gateway_route(destination, protocol) + _attribute(_ROUTE_GATEWAY, socket.inet_aton(gateway))
+        self._change(_NEW_ROUTE, body, _CREATE | _EXCLUSIVE)
+
+    def remove_gateway_route(self, destination: str, protocol: int) -> None:
+        """Remove the route of a protocol to a range; ProcessLookupError if there is none."""
+        self._change(_DELETE_ROUTE, _gateway_route(destination, protocol))
+
+    def gateway_routes(self, protocol: int) -> dict[str, str]:
+        """The gateways of a protocol's routes by destination."""
+        self._sequence += 1
+        body = _ROUTE.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 0, 0)
+        self._socket.send(
+            _HEADER.pack(_HEADER.size + len(body), _GET_ROUTE, _REQUEST | _DUMP, self._sequence, 0) + body
+        )
+        found: dict[str, str] = {}
+        while True:
+            for kind, answer in self._messages():
+                if kind == _DONE:
+                    return found
+                if kind == _ERROR:
+                    (code,) = struct.unpack_from("=i", answer)
+                    raise OSError(-code, os.strerror(-code))
+                found.update(_read_gateway_route(answer, protocol))
+
+    def _messages(self) -> Iterator[tuple[int, bytes]]:
+        """The type and content of each message of one packet that belongs to the current request."""
+        packet = self._socket.recv(_LIST_BYTES)
+        while len(packet) >= _HEADER.size:
+            size, kind, _, sequence, _ = _HEADER.unpack_from(packet)
+            if sequence == self._sequence:
+                yield kind, packet[_HEADER.size : size]
+            packet = packet[_aligned(size) :]
+
     def _change(self, kind: int, body: bytes, flags: int = 0) -> None:
         """Send a request and wait for its acknowledgement."""
         self._sequence += 1
@@ -106,6 +146,31 @@ class Netlink:
                 break
         if code:
             raise OSError(-code, os.strerror(-code))
+
+
+def _gateway_route(destination: str, protocol: int) -> bytes:
+    address, _, length = destination.partition("/")
+    body = _ROUTE.pack(socket.AF_INET, int(length), 0, 0, _MAIN_TABLE, protocol, _UNIVERSE, _UNICAST, 0)
+    return body + _attribute(_ROUTE_DESTINATION, socket.inet_aton(address))
+
+
+def _read_gateway_route(message: bytes, protocol: int) -> dict[str, str]:
+    """The gateway of a route by its destination; nothing for a route of another protocol or table."""
+    family, length, _, _, table, found, _, _, _ = _ROUTE.unpack_from(message)
+    if (family, table, found) != (socket.AF_INET, _MAIN_TABLE, protocol):
+        return {}
+    attributes: dict[int, bytes] = {}
+    rest = message[_ROUTE.size :]
+    while len(rest) >= _ATTRIBUTE.size:
+        size, kind = _ATTRIBUTE.unpack_from(rest)
+        if size < _ATTRIBUTE.size:
+            break
+        attributes[kind] = rest[_ATTRIBUTE.size : size]
+        rest = rest[_aligned(size) :]
+    if _ROUTE_DESTINATION not in attributes or _ROUTE_GATEWAY not in attributes:
+        return {}
+    destination = socket.inet_ntoa(attributes[_ROUTE_DESTINATION])
+    return {f"{destination}/{length}": socket.inet_ntoa(attributes[_ROUTE_GATEWAY])}
 
 
 def _aligned(length: int) -> int:

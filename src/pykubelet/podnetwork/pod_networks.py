@@ -27,13 +27,15 @@ class PodNetworks:
     """The networks of pods, by the names of their namespaces in a folder.
 
     Without a `pod_cidr` pods get no new networks; those that have one keep it. They are in the network of `host`, by default
-    that of this process.
+    that of this process. Packets to pods of other nodes, in `cluster_cidr`, keep their sender.
     """
 
-    def __init__(self, folder: Path, pod_cidr: str = "", host: NetworkHost | None = None) -> None:
+    def __init__(
+        self, folder: Path, pod_cidr: str = "", host: NetworkHost | None = None, *, cluster_cidr: str = ""
+    ) -> None:
         self._folder, self._pod_cidr = folder, pod_cidr
         self._host = host or LocalNetworkHost(folder, pod_cidr)
-        self._masquerade = Masquerade(folder, pod_cidr, self._host.run_nft)
+        self._masquerade = Masquerade(folder, pod_cidr, self._host.run_nft, cluster_cidr=cluster_cidr)
         self._host_ports = HostPorts(self._masquerade.table)
         self._names: set[str] = set()
 

@@ -30,6 +30,7 @@ class Objects:
         pod = {
             "metadata": {"namespace": "ns", "name": "web"},
             "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
+            "status": {"podIP": "192.0.2.1"},
         }
         endpoint = {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
         node = {"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}], **endpoint}}
@@ -112,6 +113,16 @@ async def test_answer_of_the_node_comes_through_without_the_callers_credentials(
             query = {"tailLines": str(lines)}
             async with http.get(f"{url}/log", params=query, headers={"Authorization": "Bearer secret"}) as response:
                 assert (response.status, await response.text()) == (200, f"/containerLogs/ns/web/c?tailLines={lines} ")
+
+
+async def test_root_of_a_proxied_pod_moves_to_where_its_links_lead(front: tuple[str, ssl.SSLContext]) -> None:
+    """The pod itself is not asked."""
+    url, trusting = front
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http,
+        http.get(f"{url}/proxy", params={"page": "2"}, allow_redirects=False) as response,
+    ):
+        assert (response.status, response.headers["Location"]) == (301, "/proxy/?page=2")
 
 
 async def test_upgraded_connection_carries_bytes_both_ways(front: tuple[str, ssl.SSLContext]) -> None:

@@ -1,5 +1,7 @@
 """The certificates of the ingress controller: chosen by server name, replaced while it runs, self-made as a last resort."""
 
+import os
+import resource
 import ssl
 from collections.abc import AsyncIterator
 
@@ -8,8 +10,10 @@ import trustme
 from cryptography import x509
 
 from ingress_lab import HOST, IngressLab, echo_server, ingress, ingress_lab, tls_secret
+from pykubelet.aio.clock import SystemClock
 from pykubelet.api.generated.core import Secret
 from pykubelet.api.generated.networking import IngressTLS
+from pykubelet.ingress.certificates import IngressCertificates
 
 RULE = (HOST, "Prefix", "/", "web")
 
@@ -101,6 +105,24 @@ async def test_missing_or_broken_secret_leaves_the_self_made_certificate_and_a_r
     assert not list(lab.certificates.problems("default/web"))
     lab.certificates.remove_secret(one)
     assert await _served(lab, HOST) == own
+
+
+def test_certificate_that_cannot_be_loaded_for_a_moment_is_tried_again() -> None:
+    """A program without free files must not end, nor keep the self-made certificate."""
+    certificates = IngressCertificates(SystemClock())
+    certificates.put_secret(_secret(trustme.CA(), "web", HOST))
+    certificates.put(ingress("web", RULE, tls=(IngressTLS(hosts=(HOST,), secret_name="web"),)))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = os.open("/dev/null", os.O_RDONLY)
+    os.close(free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+    try:
+        ((_, reason),) = certificates.problems("default/web")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert reason == "it cannot be loaded now: Too many open files"
+    assert not list(certificates.problems("default/web"))
+    assert certificates.context(HOST) is not None
 
 
 async def test_oldest_ingress_chooses_the_certificate_of_a_host(lab: IngressLab) -> None:

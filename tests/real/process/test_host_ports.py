@@ -14,6 +14,7 @@ from own_network import AnotherMachine, another_machine, nft_elements, own_netwo
 from process_lab import Lab, Ward, make_runtime, stop_everything, unmount_below, until
 from pykubelet.api.generated.core import ContainerPort
 from pykubelet.podnetwork.namespaces import NetworkNamespaces
+from pykubelet.podnetwork.nft import run_nft
 from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.protocol import RuntimeFailure
 
@@ -163,6 +164,36 @@ async def test_host_port_comes_before_a_program_of_the_machine_and_ends_with_its
             own.accept()[0].close()
     second = await server(lab, host_port())
     assert (await asked(here(), MACHINE))[0] == second.pod.metadata.name
+
+
+async def test_services_come_before_host_ports(root: Path, machine: AnotherMachine) -> None:
+    """Whichever rules were there first. The table is one as the service proxy writes."""
+    chains = "".join(
+        f"chain {hook} {{ type nat hook {hook} priority -100; tcp dport 8080 redirect to :8081; }};"
+        for hook in ("prerouting", "output")
+    )
+
+    async def write_services() -> None:
+        table = "table ip services"
+        result = await run_nft(("-f", "-"), f"add {table}\ndelete {table}\n{table} {{ {chains} }}\n")
+        assert result.exit_code == 0, result.errors
+
+    def reached(client: socket.socket, listener: socket.socket, address: str) -> None:
+        client.settimeout(10)
+        with client:
+            client.connect((address, 8080))
+            listener.settimeout(10)
+            listener.accept()[0].close()
+
+    await write_services()
+    with socket.create_server(("", 8081)) as listener:
+        async with make_runtime(root, pod_cidr=CIDR) as runtime:
+            await server(Lab(runtime, root.parent), host_port())
+            for _ in range(2):
+                await asyncio.to_thread(reached, machine.socket(), listener, MACHINE)
+                await asyncio.to_thread(reached, here(), listener, "127.0.0.1")
+                await write_services()
+            await stop_everything(runtime)
 
 
 async def test_udp_client_that_keeps_its_port_reaches_the_next_pod(lab: Lab, runtime: ProcessRuntime) -> None:

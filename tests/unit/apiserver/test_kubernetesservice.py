@@ -24,7 +24,9 @@ HERE = ApiEndpoint("10.1.2.3", 6443)
 @asynccontextmanager
 async def kept(api: LocalApi, *, endpoint: ApiEndpoint | None = HERE) -> AsyncIterator[KubernetesService]:
     """The service is kept for the duration of the context."""
-    service = KubernetesService(store=api.store, registry=api.registry, handle=api.server.handle, port=7443)
+    service = KubernetesService(
+        store=api.store, registry=api.registry, handle=api.server.handle, cluster_ip="10.96.0.1", port=7443
+    )
     service.set_endpoint(endpoint)
     ready = asyncio.Event()
     async with running({"service": with_ready_event(service.run, ready)}):

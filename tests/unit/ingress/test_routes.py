@@ -142,8 +142,9 @@ def test_oldest_ingress_has_a_path_that_several_claim_and_the_next_one_follows_i
     assert list(routes.conflicts("default/new")) == []
     routes.put(old)
     place = Place("a.com", MatchKind.PREFIX, ())
-    expected = [RouteConflict("default/new", place, "default/old")]
-    assert list(routes.conflicts("default/new")) == expected == list(routes.conflicts("default/old"))
+    assert list(routes.conflicts("default/new")) == [RouteConflict(place, "default/old")]
+    assert (list(routes.conflicts("default/old")), routes.rivals("default/new")) == ([], set())
+    assert routes.rivals("default/old") == {"default/new"}
     assert str(place) == "path / of host a.com"
     assert _service(routes.find("a.com", "/")) == "old"
     assert _service(routes.find("a.com", "/n")) == "new"

@@ -53,7 +53,7 @@ def test_kernel_has_the_ports_of_the_pods_that_are_there(changes: list[tuple[str
         if taken & {*wanted}:
             with pytest.raises(HostPortError, match="another pod of this node has the hostPort"):
                 ports.add(name, address, mappings)
-        elif len({*wanted}) == len(wanted):
+        else:
             there[name] = mappings
             kernel.run(ports.add(name, address, mappings))
         anew = Kernel()
@@ -72,6 +72,18 @@ def test_port_of_one_address_has_a_map_of_its_own() -> None:
     assert HostPorts("t").add("pod", "10.0.0.2", ()) == ""
 
 
+def test_first_mapping_of_a_port_counts() -> None:
+    """The API takes `TCP/80` and `TCP/0.0.0.0/80` for different ports, and looks at sidecars on their own."""
+    ports = HostPorts("t")
+    mappings = (port_mapping("TCP", "", 80, 8080), port_mapping("TCP", "0.0.0.0", 80, 9090))
+    assert ports.add("pod", "10.0.0.2", mappings).splitlines() == [
+        "add element ip t host-ports { tcp . 80 : 10.0.0.2 . 8080 }",
+        "add element ip t hairpins { 10.0.0.2 . 10.0.0.2 }",
+    ]
+    ports.forget("pod")
+    assert ports.everything() == ""
+
+
 @pytest.mark.parametrize(
     ("host_ip", "is_on_loopback"), [("", True), ("127.0.0.1", True), ("192.0.2.1", False), ("::", True)]
 )
@@ -84,3 +96,10 @@ def test_address_of_another_family_is_refused() -> None:
         HostPortError, match="hostPort 80 at hostIP fd00::1: the networks of pods have IPv4 addresses only"
     ):
         port_mapping("TCP", "fd00::1", 80, 80)
+
+
+@pytest.mark.parametrize("host_ip", ["localhost", "10.0.0.1/24", "1.2.3.4 : 0.0.0.0 } }"])
+def test_text_that_is_no_address_is_refused(host_ip: str) -> None:
+    """Upstream's validation accepts any."""
+    with pytest.raises(HostPortError, match=r"hostPort 80: hostIP '.*' is not an IP address"):
+        port_mapping("TCP", host_ip, 80, 80)

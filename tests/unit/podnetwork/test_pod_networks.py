@@ -23,6 +23,6 @@ def test_each_free_address_is_offered_once_beginning_after_the_last(taken: set[s
 
 
 def test_rules_replace_those_of_an_earlier_agent_in_one_transaction() -> None:
-    lines = rules("pykubelet-1", "10.244.0.0/24").splitlines()
+    lines = rules("pykubelet-1", "10.244.0.0/24", "10.244.0.0/16").splitlines()
     assert lines[:3] == ["add table ip pykubelet-1", "delete table ip pykubelet-1", "table ip pykubelet-1 {"]
-    assert "    ip saddr 10.244.0.0/24 ip daddr != 10.244.0.0/24 masquerade" in lines
+    assert "    ip saddr 10.244.0.0/24 ip daddr != 10.244.0.0/16 masquerade" in lines

@@ -10,9 +10,10 @@ staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go
 from collections.abc import Callable, Mapping, Sequence
 
 from pykubelet.api.field_errors import go_quote
-from pykubelet.api.schema import LEASES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICE_ACCOUNTS
+from pykubelet.api.schema import LEASES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, SERVICE_ACCOUNTS
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.admission.nodevolumes import volume_problem
 from pykubelet.apiserver.authorization.node import MIRROR_ANNOTATION, NODE_LEASES
 from pykubelet.apiserver.errors import forbidden, not_found
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, node_of
@@ -75,6 +76,8 @@ class NodeRestriction:
                 return self._pod(node, attributes, new, old)
             case NODES.group_resource:
                 return _node(node, attributes, new, old)
+            case PERSISTENT_VOLUMES.group_resource:
+                return self._volume(node, attributes, new, old)
             case PERSISTENT_VOLUME_CLAIMS.group_resource:
                 return _claim(node, attributes, new, old)
             case SERVICE_ACCOUNTS.group_resource if attributes.subresource == "token" and attributes.verb == "create":
@@ -102,6 +105,14 @@ class NodeRestriction:
                 return f"unexpected operation {operation}"
         subresource = go_quote(attributes.subresource)
         return f"unexpected pod subresource {subresource}, only 'status' and 'eviction' are allowed"
+
+    def _volume(self, node: str, attributes: AdmissionAttributes, new: Document, old: Document) -> str:
+        if attributes.subresource:
+            return "may not write the status of persistent volumes"
+        claim = (new.get("spec") or {}).get("claimRef") or {}
+        key = StoreKey(PERSISTENT_VOLUME_CLAIMS.group_resource, claim.get("namespace", ""), claim.get("name", ""))
+        entry = self._newest(key) if claim else None
+        return volume_problem(node, attributes.verb, new, old, None if entry is None else entry.document)
 
     def _mirror(self, node: str, pod: Document) -> str:
         if why := mirror_problem(node, pod):

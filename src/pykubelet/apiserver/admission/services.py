@@ -21,6 +21,7 @@ from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 from pykubelet.kinds.service.validation import NO_ADDRESS, address_errors, family_of, needs_health_check
 
 CLUSTER_IP_RANGE = IPv4Network("10.96.0.0/12")
+"""The range of cluster IPs unless another one is chosen."""
 NODE_PORT_RANGE = range(30000, 32768)
 # The first address belongs to the service `kubernetes`.
 _FIRST_ADDRESS = 2
@@ -31,12 +32,17 @@ _MOST_UNSEEN = 256
 
 
 class ServiceAllocation:
-    """The admission plugin that allocates. `services` returns the committed entries of all services."""
+    """The admission plugin that allocates.
+
+    `services` returns the committed entries of all services, `cluster_ips` is the range of their addresses.
+    """
 
     resources = frozenset({SERVICES.group_resource})
 
-    def __init__(self, services: Callable[[], Sequence[StoreEntry]]) -> None:
-        self._services = services
+    def __init__(
+        self, services: Callable[[], Sequence[StoreEntry]], *, cluster_ips: IPv4Network = CLUSTER_IP_RANGE
+    ) -> None:
+        self._services, self._cluster_ips = services, cluster_ips
         self._unseen: dict[StoreKey, Document] = {}
 
     def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
@@ -48,7 +54,7 @@ class ServiceAllocation:
             del self._unseen[key]
         others = [entry.document for entry in entries.values()]
         others += [service for key, service in self._unseen.items() if key != mine]
-        service = allocate(new, old, allocations_of(others))
+        service = allocate(new, old, allocations_of(others), self._cluster_ips)
         if not attributes.dry_run:
             self._unseen.pop(mine, None)
             self._unseen[mine] = service
@@ -73,14 +79,16 @@ def allocations_of(services: Iterable[Document]) -> ServiceAllocations:
     return ServiceAllocations(addresses, ports)
 
 
-def allocate(service: Document, old: Document | None, taken: ServiceAllocations) -> Document:
+def allocate(
+    service: Document, old: Document | None, taken: ServiceAllocations, cluster_ips: IPv4Network = CLUSTER_IP_RANGE
+) -> Document:
     """Sets the service's addresses and ports: those it had, those it requests, or free ones. Raises Invalid if one is taken."""
     before = {} if old is None else old["spec"]
     spec = _with_old_values(service["spec"], before)
     if spec["type"] != "ExternalName":
         spec = _with_families(service, spec, before)
         if spec.get("clusterIP") != NO_ADDRESS:
-            spec = _with_address(service, spec, before, taken)
+            spec = _with_address(service, spec, before, taken, cluster_ips)
     if spec["type"] in _WITH_NODE_PORTS:
         spec = _with_node_ports(service, spec, before, taken)
     return {**service, "spec": spec}
@@ -152,27 +160,29 @@ def _with_families(service: Document, new: Document, old: Document) -> Document:
     return {**spec, "ipFamilies": families}
 
 
-def _with_address(service: Document, spec: Document, old: Document, taken: ServiceAllocations) -> Document:
+def _with_address(
+    service: Document, spec: Document, old: Document, taken: ServiceAllocations, cluster_ips: IPv4Network
+) -> Document:
     address = spec.get("clusterIP")
     if not address:
-        free = next(_free_addresses(taken.addresses), None)
+        free = next(_free_addresses(taken.addresses, cluster_ips), None)
         if free is None:
             raise InternalError("failed to allocate a serviceIP: range is full")
         return {**spec, "clusterIP": free, "clusterIPs": [free]}
     if address in old.get("clusterIPs", ()):
         return spec
     problem = "provided IP is already allocated" if address in taken.addresses else ""
-    if parse_address(address) not in CLUSTER_IP_RANGE:
-        problem = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {CLUSTER_IP_RANGE}"
+    if parse_address(address) not in cluster_ips:
+        problem = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {cluster_ips}"
     if problem:
         detail = f"failed to allocate IP {address}: {problem}"
         _raise_if(service, [invalid("spec.clusterIPs", spec["clusterIPs"], detail)])
     return spec
 
 
-def _free_addresses(taken: AbstractSet[str]) -> Iterator[str]:
-    numbers = range(_FIRST_ADDRESS, CLUSTER_IP_RANGE.num_addresses - 1)
-    return (text for number in numbers if (text := str(CLUSTER_IP_RANGE[number])) not in taken)
+def _free_addresses(taken: AbstractSet[str], cluster_ips: IPv4Network) -> Iterator[str]:
+    numbers = range(_FIRST_ADDRESS, cluster_ips.num_addresses - 1)
+    return (text for number in numbers if (text := str(cluster_ips[number])) not in taken)
 
 
 def _with_node_ports(service: Document, spec: Document, old: Document, taken: ServiceAllocations) -> Document:

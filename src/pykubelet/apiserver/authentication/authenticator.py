@@ -8,10 +8,6 @@ staging/src/k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.
 plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go
 """
 
-import base64
-import binascii
-import hmac
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,17 +20,19 @@ from cryptography.x509.oid import NameOID
 from pykubelet.aio.clock import Clock
 from pykubelet.api.errors import Unauthorized
 from pykubelet.api.serializer import Document
-from pykubelet.api.times import parse_time
 from pykubelet.apiserver.authentication.serviceaccount import ServiceAccountTokens, TokenError
 from pykubelet.apiserver.authentication.tokenfile import digest
 from pykubelet.apiserver.request import ANONYMOUS, CREDENTIAL_ID, UserInfo, authenticated
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+from pykubelet.kinds.bootstrap_token import (
+    SECRET_TYPE,
+    BootstrapToken,
+    TokenFormatError,
+    extra_groups,
+    has_expired,
+    token_data,
+)
 
-SECRET_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105  a type's name
-SECRET_PREFIX = "bootstrap-token-"  # noqa: S105  of objects' names
-BOOTSTRAPPERS = "system:bootstrappers"
-_TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
-_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 INVALID_TOKEN = "invalid bearer token"  # noqa: S105  a message
 # The user, its groups, and the attribute that Kubernetes uses for its uid.
 _SUBJECT = (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, x509.ObjectIdentifier("1.3.6.1.4.1.57683.2"))
@@ -116,49 +114,25 @@ class Authenticator:
 
 def bootstrap_secret(token: str) -> str:
     """The name of a bootstrap token's secret; empty if the text is not a bootstrap token (ID.SECRET)."""
-    found = _TOKEN.fullmatch(token)
-    return f"{SECRET_PREFIX}{found[1]}" if found else ""
+    try:
+        return BootstrapToken.parse(token).secret_name
+    except TokenFormatError:
+        return ""
 
 
 def bootstrap_user(token: str, secret: Document, now: datetime) -> UserInfo | None:
     """The user of a bootstrap token, given its secret; None if the secret does not match or has expired."""
-    found = _TOKEN.fullmatch(token)
-    if found is None or secret.get("type") != SECRET_TYPE or "deletionTimestamp" in secret["metadata"]:
-        return None
-    data = {name: _text(value) for name, value in (secret.get("data") or {}).items()}
-    # Compared in constant time, so that timing reveals nothing.
-    if not hmac.compare_digest(data.get("token-secret", "").encode(), found[2].encode()):
-        return None
-    is_meant = data.get("token-id") == found[1] and data.get("usage-bootstrap-authentication") == "true"
-    groups = _groups(data.get("auth-extra-groups", ""))
-    if not is_meant or groups is None or _is_over(data.get("expiration", ""), now):
-        return None
-    return UserInfo(f"system:bootstrap:{found[1]}", groups)
-
-
-def _groups(text: str) -> tuple[str, ...] | None:
-    """The groups of the token; None if one of them is not allowed."""
-    extra = text.split(",") if text else []
-    if not all(_GROUP.fullmatch(group) for group in extra):
-        return None
-    return tuple(sorted({BOOTSTRAPPERS, *extra}))
-
-
-def _is_over(expiration: str, now: datetime) -> bool:
-    """Whether the time is past; an invalid time counts as past."""
-    if not expiration:
-        return False
     try:
-        return parse_time(expiration) <= now
-    except ValueError:
-        return True
-
-
-def _text(value: str) -> str:
-    try:
-        return base64.b64decode(value, validate=True).decode()
-    except (binascii.Error, ValueError):
-        return ""
+        found = BootstrapToken.parse(token)
+    except TokenFormatError:
+        return None
+    if secret.get("type") != SECRET_TYPE or "deletionTimestamp" in secret["metadata"]:
+        return None
+    data = token_data(secret)
+    if not found.matches(data) or data.get("usage-bootstrap-authentication") != "true" or has_expired(data, now):
+        return None
+    groups = extra_groups(data)
+    return None if groups is None else UserInfo(f"system:bootstrap:{found.id}", groups)
 
 
 def bearer_token(header: str) -> str:

@@ -20,7 +20,7 @@ from pykubelet.apiserver.filters import limits
 from pykubelet.apiserver.filters.access import AccessFilter, attributes_of, session_attributes
 from pykubelet.apiserver.filters.audit import AuditLog, AuditRecord
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, RequestLabels, scope_of
-from pykubelet.apiserver.filters.requestinfo import RequestInfo, request_info, served_at
+from pykubelet.apiserver.filters.requestinfo import PROXY, RequestInfo, request_info, served_at
 from pykubelet.apiserver.handlers import responsewriters
 from pykubelet.apiserver.handlers.responsewriters import Lines
 from pykubelet.apiserver.nonresource import NonResourceHandler, NonResourceRequest
@@ -50,6 +50,8 @@ log = get_logger(__name__)
 # Large responses converted to a table or YAML at a time. More threads only take turns with the event loop more often.
 _MAX_CONVERSIONS = 2
 _READS = frozenset({"get", "list", "watch"})
+# Besides those that have a verb of their own.
+_PROXIED_METHODS = ("HEAD", "OPTIONS")
 
 
 class WatchResponse(NamedTuple):
@@ -198,7 +200,8 @@ class HandlerChain:
             if self._nonresource.is_of_known_group(info.path):
                 raise
             return None
-        if method == "HEAD":
+        is_proxied = info.subresource == PROXY and method in _PROXIED_METHODS
+        if (method == "HEAD" or not info.verb) and not is_proxied:
             raise no_such_method()
         return served
 

@@ -22,6 +22,8 @@ _OF_COLLECTIONS = frozenset({"list", "watch", "create", "deletecollection"})
 _OF_OBJECTS = frozenset({"get", "update", "patch", "delete"})
 _WITH_SELECTORS = frozenset({"list", "watch", "deletecollection"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+PROXY = "proxy"
+"""The subresource whose requests pods and nodes answer, whatever their method."""
 # Deprecated path prefixes that name a verb.
 _SPECIAL = frozenset({"proxy", "watch"})
 
@@ -97,7 +99,9 @@ def served_at(info: RequestInfo, find: Find) -> Kind:
         raise no_such_path()
     if info.subresource:
         known = subresource_of(served, info.subresource).verbs
-        if info.verb not in known or (info.rest and info.subresource != "proxy"):
+        is_proxy = info.subresource == PROXY
+        # OPTIONS has no verb; what is proxied decides about it.
+        if (info.verb not in known and not (is_proxy and not info.verb)) or (info.rest and not is_proxy):
             raise no_such_method()
         return served
     expected = _OF_OBJECTS if info.named_in_path else _OF_COLLECTIONS

@@ -216,6 +216,9 @@ class UpgradeAwareHandler:
         upgrades = bool(requested_upgrade(headers))
         if call.subresource in UPGRADED and not upgrades:
             raise errors.BadRequest("Upgrade request required")
+        is_root = call.subresource == "proxy" and not rest and not upgrades
+        if is_root and (place := missing_slash(request.method, request.raw_path)):
+            return web.Response(status=301, headers={"Location": place})
         body = await read_body(request, limits.MAX_BODY_BYTES)
         server = await self._proxy.open(target)
         with closing(server.writer):
@@ -260,6 +263,12 @@ def request_head(target: ProxyTarget, method: str, headers: Sequence[tuple[str, 
     if body_bytes or method not in ("GET", "HEAD"):
         lines.append(f"Content-Length: {body_bytes}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+
+
+def missing_slash(method: str, target: str) -> str:
+    """Where to read the root of what is proxied, so that its relative links lead below it; empty if this is the place."""
+    path, question, query = target.partition("?")
+    return "" if path.endswith("/") or method not in ("GET", "HEAD") else f"{path}/{question}{query}"
 
 
 def requested_upgrade(headers: Sequence[tuple[str, str]]) -> str:

@@ -51,6 +51,16 @@ PROVISIONER = "pykubelet.io/local-path"
 CLASS = "standard"
 _CLASS_KEY = "storage class"
 _HOSTNAME = "kubernetes.io/hostname"
+NODE_ROLE_RULES = (
+    {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get", "list", "watch"]},
+    {
+        "apiGroups": [""],
+        "resources": ["persistentvolumes"],
+        "verbs": ["create", "delete", "get", "list", "patch", "watch"],
+    },
+    {"apiGroups": ["storage.k8s.io"], "resources": ["storageclasses"], "verbs": ["get", "list", "watch"]},
+)
+"""What a node needs besides its own rights to provision its volumes; NodeRestriction confines writes to these volumes."""
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
 """Upstream's name: keeps a deleted volume until its folder is gone."""
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -79,9 +89,10 @@ class LocalProvisioner(KeyedController):
         client: Client,
         recorder: EventRecorder,
         informers: Informers,
-        pods: PodsByClaim,
+        pods: PodsByClaim | None,
         local_volumes: LocalVolumes,
     ) -> None:
+        """Without `pods`, as on a node that may not read all, nodes are selected by the scheduler only."""
         self._client, self._recorder, self._pods, self._here = client, recorder, pods, local_volumes
         self._claims: ObjectIndex[PersistentVolumeClaim] = informers.objects(PERSISTENT_VOLUME_CLAIMS)
         self._volumes: ObjectIndex[PersistentVolume] = informers.objects(PERSISTENT_VOLUMES)
@@ -92,8 +103,9 @@ class LocalProvisioner(KeyedController):
     def listen(self, informers: Informers) -> None:
         informers.add_event_handler(PERSISTENT_VOLUME_CLAIMS, changed=self.claim_changed)
         informers.add_event_handler(PERSISTENT_VOLUMES, changed=self.volume_changed)
-        informers.add_event_handler(PODS, changed=self.pod_changed)
-        self.queue.add(_CLASS_KEY)
+        if self._pods is not None:
+            informers.add_event_handler(PODS, changed=self.pod_changed)
+            self.queue.add(_CLASS_KEY)
 
     def claim_changed(self, claim: PersistentVolumeClaim) -> None:
         is_ours = claim.metadata.annotations.get(STORAGE_PROVISIONER) == PROVISIONER
@@ -153,7 +165,8 @@ class LocalProvisioner(KeyedController):
             if self._has_pod_here(claim):
                 await self._select_node(claim)
             return
-        if selected not in ("", node.metadata.name):
+        # A claim without a selected node is for the node of `up`, so that no two nodes make it.
+        if selected != node.metadata.name and (selected or self._pods is None):
             return
         try:
             body = new_volume(claim, storage_class, node, self._here.root)
@@ -253,7 +266,7 @@ class LocalProvisioner(KeyedController):
 
     def _has_pod_here(self, claim: PersistentVolumeClaim) -> bool:
         """Whether a pod of this node waits for a claim to be bound."""
-        users = () if is_claim_bound(claim) else self._pods.using(key_of(claim))
+        users = () if self._pods is None or is_claim_bound(claim) else self._pods.using(key_of(claim))
         return any(pod.spec.node_name == self._here.node_name for pod in users)
 
     def _is_here(self, volume: PersistentVolume, node: Node) -> bool:

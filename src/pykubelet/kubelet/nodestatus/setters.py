@@ -117,6 +117,8 @@ class NodeStatusSettings:
     """The hard eviction thresholds, by resource."""
     max_pods: int = MAX_PODS
     pods_per_core: int = 0
+    pod_cidr: str = ""
+    """The range of pods with which a new node registers; empty: the cluster assigns one."""
     external_cloud: bool = False
     """Whether a cloud controller initializes the node and sets its addresses."""
     attach_by_controller: bool = True
@@ -162,7 +164,12 @@ def initial_node(settings: NodeStatusSettings, situation: NodeStatusInputs) -> t
             labels=labels,
             annotations={ATTACH_DETACH: "true"} if settings.attach_by_controller else {},
         ),
-        spec=NodeSpec(taints=(*settings.taints, *cloud), provider_id=settings.provider_id),
+        spec=NodeSpec(
+            taints=(*settings.taints, *cloud),
+            provider_id=settings.provider_id,
+            pod_cidr=settings.pod_cidr,
+            pod_cidrs=(settings.pod_cidr,) if settings.pod_cidr else (),
+        ),
     )
     return updated_node(node, settings, situation)
 

@@ -15,6 +15,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import background_task, supervise
 from pykubelet.api.serializer import DecodeError, decode_document
 from pykubelet.runtimes.cri.channel import NOT_FOUND, CriChannel, CriFailure
+from pykubelet.runtimes.cri.cni import CniNetwork, ensure_network
 from pykubelet.runtimes.cri.events import CriEventFeed, OperationsInProgress
 from pykubelet.runtimes.cri.host import CGROUPFS, SYSTEMD, CriHost, app_armor_error, with_host_facts
 from pykubelet.runtimes.cri.pods import CriPodInspector
@@ -48,6 +49,8 @@ class CriSettings:
     seccomp_root: str = "/var/lib/kubelet/seccomp"
     seccomp_default: bool = True
     max_pids: int = 0
+    network: CniNetwork | None = None
+    """The network to give to pods if the machine has no configuration of one; None: leave that to others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,8 @@ async def open_cri(settings: CriSettings) -> AsyncIterator[OpenCri]:
         operations = OperationsInProgress(inspector=inspector, hints=hints)
         feed = CriEventFeed(channel=channel, inspector=inspector, hints=hints, operations=operations)
         await state.update()
+        if settings.network is not None:
+            await _make_network(channel, settings.network, state)
         await remove_unstarted(channel)
         async with (
             background_task(supervise("cri: events", feed.run), "cri: events"),
@@ -107,6 +112,18 @@ async def open_cri(settings: CriSettings) -> AsyncIterator[OpenCri]:
                 limits_pids=host.cgroup_driver == CGROUPFS,
                 app_armor_error=await asyncio.to_thread(app_armor_error),
             )
+
+
+async def _make_network(channel: CriChannel, network: CniNetwork, state: "CriRuntimeStatus") -> None:
+    """Write the configuration and wait a moment until the runtime has read it."""
+    status = await channel.call(cri.StatusRequest(verbose=True), cri.StatusResponse)
+    if not await ensure_network(network, status.info.get("config", "")):
+        return
+    for _ in range(_TRIES):
+        await state.update()
+        if not state.network_error():
+            return
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def _has_no_events(feed: CriEventFeed) -> bool:

@@ -157,12 +157,12 @@ def sandbox_record(request: SandboxRequest, *, id: str, created_at: datetime, bo
 
 
 def port_mappings(pod: Pod) -> tuple[PortMapping, ...]:
-    """The host ports of regular containers and sidecars; RuntimeFailure if pods cannot have one of them."""
+    """The host ports of regular containers, then of sidecars; RuntimeFailure if pods cannot have one of them."""
     sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
     try:
         return tuple(
             port_mapping(port.protocol or "TCP", port.host_ip, port.host_port, port.container_port)
-            for container in (*sidecars, *pod.spec.containers)
+            for container in (*pod.spec.containers, *sidecars)
             for port in container.ports
             if port.host_port
         )

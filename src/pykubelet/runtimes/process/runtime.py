@@ -70,7 +70,7 @@ _SIGNAL_SECONDS = 2.0
 class ProcessRuntime:
     """Containers as processes, with their state below `root`.
 
-    Pods get networks of their own with addresses of `pod_cidr`; if that is empty they share the machine's network and its
+    Pods get networks of their own from `networks`; if these are not enabled, they share the machine's network and its
     addresses `ips`. `way` overrides the detected namespace method of `shim/rootfs.py`. A container has at most `max_pids`
     processes if that is positive.
     """
@@ -85,9 +85,9 @@ class ProcessRuntime:
         way: str | None = None,
         max_pids: int = 0,
         cluster_dns: ClusterDns = NO_CLUSTER_DNS,
-        pod_cidr: str = "",
+        networks: PodNetworks | None = None,
     ) -> None:
-        self._cluster_dns, self._networks = cluster_dns, PodNetworks(root.absolute() / "networks", pod_cidr)
+        self._cluster_dns, self._networks = cluster_dns, networks or PodNetworks(root.absolute() / "networks")
         self._clock, self._ids, self._way = clock, ids, way
         self._folders, self._launcher, self._hints = StateFolders(root.absolute()), ShimLauncher(), ChangeHints()
         self._boot_id = boot_id()

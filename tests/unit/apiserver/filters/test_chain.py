@@ -67,7 +67,7 @@ class World:
             ),
             metrics=counters,
             audit=None,
-            proxied={("pods", "exec")},
+            proxied={("pods", "exec"), ("pods", "proxy")},
             clock=VirtualClock(),
         )
 
@@ -213,3 +213,28 @@ async def test_chain_returns_streams_and_proxied_requests_for_sending() -> None:
     connection, _ = await world.ask("POST", f"{PODS}/web/exec?command=ls")
     assert isinstance(connection, ProxiedRequest)
     assert (connection.request.name, connection.request.subresource) == ("web", "exec")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "is_proxied"),
+    [
+        ("OPTIONS", "/web/proxy/shop", True),
+        ("HEAD", "/web/proxy", True),
+        ("TRACE", "/web/proxy", False),
+        ("OPTIONS", "/web/exec", False),
+        ("OPTIONS", "/web", False),
+        ("HEAD", "/web/exec", False),
+    ],
+)
+async def test_proxied_pod_answers_methods_that_have_no_verb(method: str, path: str, is_proxied: bool) -> None:
+    """An app behind the proxy decides about OPTIONS and HEAD; everything else refuses them."""
+
+    async def unused(_call: ApiRequest) -> ApiResponse:
+        raise AssertionError
+
+    response, _ = await World(unused).ask(method, PODS + path)
+    if is_proxied:
+        assert isinstance(response, ProxiedRequest)
+    else:
+        assert isinstance(response, HttpResponse)
+        assert response.code == 405

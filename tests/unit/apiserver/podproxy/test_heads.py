@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.podproxy.handler import body_length, closing_head, is_chunked, requested_upgrade, status_code
+from pykubelet.apiserver.podproxy.handler import (
+    body_length,
+    closing_head,
+    is_chunked,
+    missing_slash,
+    requested_upgrade,
+    status_code,
+)
 
 _NAMES = st.sampled_from(["Connection", "keep-alive", "Content-Length", "X-Connection", "Date"])
 _HEADERS = st.lists(st.tuples(_NAMES, st.text("a:1 ", max_size=5)), max_size=6)
@@ -34,6 +41,14 @@ def test_last_head_ends_the_connection_and_keeps_all_else(headers: list[tuple[st
     head = "\r\n".join(["HTTP/1.1 200 OK", *lines, "", ""]).encode()
     kept = [line for line in lines if not line.lower().startswith(("connection:", "keep-alive:"))]
     assert closing_head(head).decode().split("\r\n") == ["HTTP/1.1 200 OK", *kept, "Connection: close", "", ""]
+
+
+def test_root_of_what_is_proxied_ends_with_a_slash() -> None:
+    """Browsers would resolve its relative links one level higher otherwise."""
+    root = "/api/v1/namespaces/a/pods/b/proxy"
+    assert missing_slash("GET", f"{root}?x=/") == f"{root}/?x=/"
+    assert missing_slash("HEAD", root) == f"{root}/"
+    assert missing_slash("GET", f"{root}/") == missing_slash("POST", root) == ""
 
 
 def test_upgrade_needs_two_headers_in_any_case() -> None:

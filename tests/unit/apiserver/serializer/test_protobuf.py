@@ -12,6 +12,7 @@ from any_document import any_document
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Field, definitions
 from pykubelet.api.times import parse_time
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.serializer.protobuf import MAGIC, _numbers, read_protobuf
 
 KINDS = ("core.v1.Pod", "core.v1.Service", "apps.v1.Deployment", "batch.v1.Job", "rbac.v1.Role", "core.v1.Secret")
@@ -142,6 +143,15 @@ def test_any_bytes_are_read_or_refused(body: bytes, magic: bool) -> None:
     except ValueError:
         return
     assert read["kind"] == "Pod"
+
+
+def test_every_kind_that_is_served_is_read() -> None:
+    """Go clients send all kinds in this form; CustomResourceDefinitions are not read yet."""
+    kinds = {(served.resource.api_version, served.resource.kind) for served in BUILT_IN_KINDS}
+    kinds -= {("apiextensions.k8s.io/v1", "CustomResourceDefinition")}
+    for version, kind in sorted(kinds):
+        type_meta = field(1, version.encode()) + field(2, kind.encode())
+        assert read_protobuf(MAGIC + field(1, type_meta) + field(2, b"")) == {"apiVersion": version, "kind": kind}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Gives each node a range of addresses for its pods."""

@@ -1,0 +1,1 @@
+"""Routes to the pods of other nodes."""
