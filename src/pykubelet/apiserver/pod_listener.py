@@ -18,8 +18,8 @@ from pykubelet.api.schema import NODES, PODS
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.kubernetesservice import ApiEndpoint
 from pykubelet.apiserver.storage.interfaces import Store, StoreEntry, StoreKey
-from pykubelet.httpserver.listener import listen
-from pykubelet.podnetwork.node_address import IPNetwork, is_local_peer, node_address, own_addresses
+from pykubelet.podnetwork.node_address import IPNetwork, is_local_peer, own_addresses
+from pykubelet.podnetwork.pod_side import PodSidePlace
 
 log = get_logger(__name__)
 
@@ -83,7 +83,7 @@ def _addresses(pod: Document) -> frozenset[str]:
 
 
 class PodListener:
-    """Serves at the machine's own address, and moves when it changes."""
+    """Serves at the machine's own address, or at the gateway of pods, and moves when it changes."""
 
     def __init__(
         self,
@@ -91,47 +91,47 @@ class PodListener:
         serve: Callable[[socket.socket], AbstractAsyncContextManager[None]],
         port: int,
         moved: Callable[[ApiEndpoint | None], None],
+        place: PodSidePlace | None = None,
     ) -> None:
         """`serve` serves a socket for the duration of a context; `moved` gets each new endpoint, None if there is none."""
-        self._serve, self._port, self._moved = serve, port, moved
+        self._serve, self._port, self._moved, self._place = serve, port, moved, place or PodSidePlace()
 
     async def run(self, ready: asyncio.Event) -> None:
         """Serves until cancelled; ready once the first endpoint is known."""
-        current: str | None = None
+        current: tuple[str, int] | None = None
         async with AsyncExitStack() as opened:
             while True:
-                if (address := node_address()) != current:
-                    current = await self._move(opened, address)
+                if (found := self._place.current()) != current:
+                    current = found if await self._move(opened, found[0]) else None
                 ready.set()
                 await asyncio.sleep(_CHECK_SECONDS)
 
-    async def _move(self, opened: AsyncExitStack, address: str) -> str | None:
-        """Closes the listener and opens it at another address; returns the address, None to try again."""
+    async def _move(self, opened: AsyncExitStack, address: str) -> bool:
+        """Closes the listener and opens it at another address; False to try again."""
         await opened.aclose()
         if not address:
             log.warning("pods cannot reach the API: this machine has no address but loopback")
             self._moved(None)
-            return address
+            return True
         try:
-            listener = _listen_near(address, self._port)
+            listener = await self._listen_near(address, self._port)
         except OSError as error:
             log.warning(
                 "pods cannot reach the API: its listener for them cannot be opened", error=error, address=address
             )
             self._moved(None)
-            return None
+            return False
         port: int = listener.getsockname()[1]
         await opened.enter_async_context(self._serve(listener))
-        log.info("pods reach the API at the machine's own address", address=address, port=port)
+        log.info("pods reach the API at an address of their own", address=address, port=port)
         self._moved(ApiEndpoint(address, port))
-        return address
+        return True
 
-
-def _listen_near(address: str, port: int) -> socket.socket:
-    """A listener at this port, or at any free one if another program has it at this address."""
-    try:
-        return listen(address, port)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise
-        return listen(address, 0)
+    async def _listen_near(self, address: str, port: int) -> socket.socket:
+        """A listener at this port, or at any free one if another program has it at this address."""
+        try:
+            return await self._place.listen(address, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return await self._place.listen(address, 0)

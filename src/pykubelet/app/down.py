@@ -26,8 +26,9 @@ from pykubelet.app import proxy
 from pykubelet.app.holders import NODE_LOCK, Holder, file_holder
 from pykubelet.app.node_record import FILE as NODE_RECORD
 from pykubelet.app.node_record import read_record
+from pykubelet.app.pod_network import AUTO, HOST, open_node_network
 from pykubelet.app.program import Say
-from pykubelet.app.runtimes import RuntimeParts, open_runtime
+from pykubelet.app.runtimes import RuntimeParts, open_runtime, runs_processes
 from pykubelet.app.settings import CannotStart, DownSettings, NodeSettings
 from pykubelet.client.recorder import LogRecorder
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
@@ -95,7 +96,10 @@ async def _down(settings: DownSettings, clock: Clock, say: Say) -> None:
         specs = await _pod_specs(settings.data_dir / _DATABASE, clock)
         stopped = 0
         for node_settings in _runtimes(settings, root):
-            async with open_runtime(node_settings, clock=clock) as parts:
+            async with (
+                open_node_network(node_settings, runs_processes=runs_processes(node_settings)) as network,
+                open_runtime(node_settings, clock=clock, network=network) as parts,
+            ):
                 stopped += await _stop_pods(parts, root, specs, clock, say)
         ended = [what for clean in _CLEANERS if (what := await clean(settings))]
         for what in ended:
@@ -175,8 +179,12 @@ def _runtimes(settings: DownSettings, root: Path) -> list[NodeSettings]:
     record = read_record(root)
     names = {"cri"} if record is not None and record.runtime not in {_PROCESS, "sim"} else set()
     names |= {_PROCESS} if (root / _PROCESS).exists() else set()
+    # An ordinary user's pods are in the network of a holder if there is one; it must not be started for this.
+    pod_network = HOST if os.geteuid() != 0 else AUTO
     return [
-        NodeSettings(node_name="down", root_dir=root, runtime=name, cri_socket=settings.cri_socket)
+        NodeSettings(
+            node_name="down", root_dir=root, runtime=name, cri_socket=settings.cri_socket, pod_network=pod_network
+        )
         for name in sorted(names)
     ]
 

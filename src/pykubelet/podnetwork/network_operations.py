@@ -34,6 +34,12 @@ class NetworkOperations:
         """The addresses of networks by name."""
         self._last = ""
 
+    @property
+    def gateway(self) -> str:
+        """The node's address for pods: the first one of the range."""
+        assert self._range is not None
+        return str(self._range[1])
+
     def take_over(self, known: Mapping[str, str], last: str) -> list[str]:
         """Take over networks of earlier agents, `known` with their addresses, and remove others; returns those that are gone.
 
@@ -56,10 +62,9 @@ class NetworkOperations:
 
         The links of pods of earlier versions join those by whose group rules recognise them.
         """
-        assert self._range is not None
         _FORWARDING.write_text("1")
         self.namespaces.make_folder()
-        add_gateway(str(self._range[1]))
+        add_gateway(self.gateway)
         host = Netlink()
         try:
             for name in self.addresses:
@@ -69,8 +74,7 @@ class NetworkOperations:
 
     def release(self) -> None:
         """Remove the gateway where only the node needs it; the links of pods have it too."""
-        assert self._range is not None
-        remove_gateway(str(self._range[1]))
+        remove_gateway(self.gateway)
 
     def attach(self, name: str, is_on_loopback: bool = False) -> str:
         """Create a network; returns the pod's address. OSError leaves nothing behind."""
@@ -102,8 +106,7 @@ class NetworkOperations:
             return socket.socket(family, kind, protocol)
 
     def _connect(self, name: str, host: Netlink) -> str:
-        assert self._range is not None
-        gateway = str(self._range[1])
+        gateway = self.gateway
         with self.namespaces.created(name):
             allow_all_ports()
             inside = Netlink()

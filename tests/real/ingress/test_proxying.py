@@ -22,6 +22,7 @@ from ingress_lab import (
 )
 from pykubelet.api.generated.networking import IngressTLS
 from pykubelet.httpserver import reverse_proxy
+from pykubelet.httpserver.dialer import Dialer
 
 _MIB = 2**20
 
@@ -397,7 +398,7 @@ async def test_backend_that_never_answers_is_504(body: bytes | None) -> None:
         await reader.read()
 
     limits = reverse_proxy.ProxyLimits(head_seconds=0.3)
-    async with backend_server(hang) as server, reverse_proxy.reverse_proxy(limits) as proxy:
+    async with backend_server(hang) as server, reverse_proxy.reverse_proxy(limits, Dialer()) as proxy:
 
         async def forward(request: web.BaseRequest) -> web.StreamResponse:
             client = reverse_proxy.ProxyClient(LOOPBACK, "http", HOST, 80)
