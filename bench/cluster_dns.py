@@ -68,7 +68,7 @@ def filled() -> ClusterZone:
 
 
 async def serve() -> None:
-    sockets = bind_sockets("127.0.0.1", 0)
+    sockets = await bind_sockets("127.0.0.1", 0)
     conf = ResolvConf(Path(os.devnull))
     server = DnsServer(zone=filled(), forwarder=DnsForwarder(conf, time=CLOCK.monotonic), is_allowed=bool)
     print(sockets.port, flush=True)

@@ -72,7 +72,7 @@ def test_protocols_are_boundaries() -> None:
 
 
 def test_subprocess_is_confined() -> None:
-    """Only the exec credential plugin, nft and the process runtime start processes, and only shims fork."""
+    """Only the exec credential plugin, nft and the process runtime start processes; only it and the holder fork."""
     starts = [
         one.path
         for one in SOURCES
@@ -80,6 +80,8 @@ def test_subprocess_is_confined() -> None:
     ]
     assert starts == [
         "client/exec_plugin.py",
+        "podnetwork/egress.py",
+        "podnetwork/holder_client.py",
         "podnetwork/nft.py",
         "runtimes/process/shims.py",
     ]
@@ -88,7 +90,7 @@ def test_subprocess_is_confined() -> None:
         for one in SOURCES
         if re.search(r"\bos\.(fork|exec|posix_spawn|system|popen)", one.text)
     }
-    assert forks == {"runtimes/process/shim"}
+    assert forks == {"podnetwork", "runtimes/process/shim"}
 
 
 def test_every_runtime_is_protected() -> None:

@@ -66,7 +66,7 @@ async def dns_lab(
     """Run a server of `cluster.local` on a free port of loopback that forwards to a port of loopback."""
     conf = folder / "resolv.conf"
     conf.write_text(f"nameserver {LOOPBACK}\n")
-    zone, sockets = ClusterZone("cluster.local"), bind_sockets(LOOPBACK, 0)
+    zone, sockets = ClusterZone("cluster.local"), await bind_sockets(LOOPBACK, 0)
     read = ResolvConf(conf, port=upstream_port, excluded=frozenset(excluded))
     server = DnsServer(zone=zone, forwarder=DnsForwarder(read, time=SystemClock().monotonic), is_allowed=is_allowed)
     port, ready = sockets.port, asyncio.Event()
@@ -129,7 +129,7 @@ class _UpstreamProtocol(asyncio.DatagramProtocol):
 @asynccontextmanager
 async def upstream_server() -> AsyncIterator[UpstreamServer]:
     """Run a name server on loopback, over UDP and TCP."""
-    server, sockets = UpstreamServer(), bind_sockets(LOOPBACK, 0)
+    server, sockets = UpstreamServer(), await bind_sockets(LOOPBACK, 0)
     server.port = sockets.port
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

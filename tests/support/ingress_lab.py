@@ -22,6 +22,7 @@ from pykubelet.api.generated.networking import (
     IngressTLS,
     ServiceBackendPort,
 )
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.ingress.backends import SERVICE_NAME, ServiceBackends
 from pykubelet.ingress.certificates import IngressCertificates
 from pykubelet.ingress.controller import PublishedAddress
@@ -157,6 +158,7 @@ async def ingress_lab() -> AsyncIterator[IngressLab]:
         backends=backends,
         certificates=lab.certificates,
         changed=changed,
+        dialer=Dialer(),
     )
     is_needed = asyncio.Event()
     is_needed.set()

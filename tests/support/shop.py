@@ -1,6 +1,8 @@
 """The app of examples/shop on `pykubelet up`, brought up unchanged on a machine with a network of its own."""
 
 import json
+import os
+import pwd
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,11 +10,14 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
+import psutil
+
 from containerd_lab import ContainerdLab, running_containerd
 from cri_lab import node_runtime
 from kubectl import Kubectl
 from machine_image import postgres_folder, shop_root
 from oci_images import IMAGES, PAUSE, Image
+from ordinary_up import end_processes
 from own_network import connect_machine, own_network
 from process_cluster import PROCESSES
 from process_lab import unmount_below
@@ -47,11 +52,11 @@ while True:
 class ShopUp(UpProcess):
     """`up` with the service proxy, and with another version of the program after `upgrade`."""
 
-    def __init__(self, folder: Path, *options: str, runtime: str) -> None:
+    def __init__(self, folder: Path, *options: str, runtime: str, uid: int = 0) -> None:
         self.folder, self.manifests = folder, folder / "shop"
         shutil.copytree(MANIFESTS, self.manifests)
         ingress = ("--ingress-http-port", str(INGRESS_PORT))
-        super().__init__(folder, "--service-proxy", *ingress, *options, str(self.manifests), runtime=runtime)
+        super().__init__(folder, "--service-proxy", *ingress, *options, str(self.manifests), runtime=runtime, uid=uid)
         self._program: Path | None = None
 
     def upgrade(self) -> None:
@@ -144,6 +149,21 @@ def shop_on_processes(folder: Path) -> Iterator[Shop]:
     with own_network():
         connect_machine()
         with _running(up, lambda: PROCESSES.end(up.data / "node")) as shop:
+            yield shop
+
+
+@contextmanager
+def shop_of_ordinary_user(folder: Path) -> Iterator[Shop]:
+    """The same without root: one user runs everything, in a user namespace that has the pods' networks."""
+    postgres_folder()
+    # PostgreSQL wants its user to have an account; this one belongs to its package.
+    uid = pwd.getpwnam("postgres").pw_uid
+    os.chown(folder, uid, uid)
+    up = ShopUp(folder, "--pod-network", "own", runtime="process", uid=uid)
+    with own_network():
+        connect_machine()
+        with _running(up, lambda: end_processes(folder, uid)) as shop:
+            assert psutil.Process(up.pid).uids() == (uid, uid, uid)
             yield shop
 
 

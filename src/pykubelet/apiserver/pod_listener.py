@@ -8,18 +8,17 @@ import asyncio
 import errno
 import re
 import socket
-from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from ipaddress import ip_network
 
 from pykubelet.aio.log import get_logger
+from pykubelet.api.names import parse_network
 from pykubelet.api.schema import NODES, PODS
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.kubernetesservice import ApiEndpoint
 from pykubelet.apiserver.storage.interfaces import Store, StoreEntry, StoreKey
-from pykubelet.httpserver.listener import listen
-from pykubelet.podnetwork.node_address import IPNetwork, is_local_peer, node_address, own_addresses
+from pykubelet.podnetwork.node_address import IPNetwork, ReportedAddresses, is_local_peer, own_addresses
+from pykubelet.podnetwork.pod_side import PodSidePlace
 
 log = get_logger(__name__)
 
@@ -38,8 +37,7 @@ class LocalPeers:
     def __init__(self, store: Store) -> None:
         self._networks: dict[str, tuple[IPNetwork, ...]] = {}
         self._reported: dict[StoreKey, tuple[bytes, ...]] = {}
-        self._pods: dict[StoreKey, frozenset[str]] = {}
-        self._holders: Counter[str] = Counter()
+        self._addresses = ReportedAddresses()
         for entry in store.list(NODES.group_resource).entries:
             self._update_node(entry.key, entry)
         for entry in store.list(PODS.group_resource).entries:
@@ -50,28 +48,24 @@ class LocalPeers:
     def accepts(self, peer: str) -> bool:
         """Whether a connection from this address may use the listener."""
         networks = [network for each in self._networks.values() for network in each]
-        return peer.removeprefix("::ffff:") in self._holders or is_local_peer(peer, own_addresses(), networks)
+        return peer.removeprefix("::ffff:") in self._addresses or is_local_peer(peer, own_addresses(), networks)
 
     def _update_node(self, key: StoreKey, entry: StoreEntry | None) -> None:
         if entry is None or b'"podCIDRs"' not in entry.text:
             self._networks.pop(key.name, None)
         else:
-            self._networks[key.name] = tuple(map(ip_network, entry.document["spec"].get("podCIDRs") or ()))
+            found = map(parse_network, entry.document["spec"].get("podCIDRs") or ())
+            self._networks[key.name] = tuple(one for one in found if one is not None)
 
     def _update_pod(self, key: StoreKey, entry: StoreEntry | None) -> None:
         reported = () if entry is None else tuple(_REPORTED.findall(entry.text))
         if reported == self._reported.get(key, ()):
             # Most changes of a pod are of something else, and decoding it would cost as much as the write.
             return
-        before, after = self._pods.pop(key, frozenset()), frozenset() if entry is None else _addresses(entry.document)
+        self._addresses.put(key, frozenset() if entry is None else _addresses(entry.document))
         self._reported.pop(key, None)
-        if entry is not None:
-            self._reported[key], self._pods[key] = reported, after
-        self._holders.update(after - before)
-        for address in before - after:
-            self._holders[address] -= 1
-            if not self._holders[address]:
-                del self._holders[address]
+        if reported:
+            self._reported[key] = reported
 
 
 def _addresses(pod: Document) -> frozenset[str]:
@@ -83,7 +77,7 @@ def _addresses(pod: Document) -> frozenset[str]:
 
 
 class PodListener:
-    """Serves at the machine's own address, and moves when it changes."""
+    """Serves at the machine's own address, or at the gateway of pods, and moves when it changes."""
 
     def __init__(
         self,
@@ -91,47 +85,47 @@ class PodListener:
         serve: Callable[[socket.socket], AbstractAsyncContextManager[None]],
         port: int,
         moved: Callable[[ApiEndpoint | None], None],
+        place: PodSidePlace | None = None,
     ) -> None:
         """`serve` serves a socket for the duration of a context; `moved` gets each new endpoint, None if there is none."""
-        self._serve, self._port, self._moved = serve, port, moved
+        self._serve, self._port, self._moved, self._place = serve, port, moved, place or PodSidePlace()
 
     async def run(self, ready: asyncio.Event) -> None:
         """Serves until cancelled; ready once the first endpoint is known."""
-        current: str | None = None
+        current: tuple[str, int] | None = None
         async with AsyncExitStack() as opened:
             while True:
-                if (address := node_address()) != current:
-                    current = await self._move(opened, address)
+                if (found := self._place.current()) != current:
+                    current = found if await self._move(opened, found[0]) else None
                 ready.set()
                 await asyncio.sleep(_CHECK_SECONDS)
 
-    async def _move(self, opened: AsyncExitStack, address: str) -> str | None:
-        """Closes the listener and opens it at another address; returns the address, None to try again."""
+    async def _move(self, opened: AsyncExitStack, address: str) -> bool:
+        """Closes the listener and opens it at another address; False to try again."""
         await opened.aclose()
         if not address:
             log.warning("pods cannot reach the API: this machine has no address but loopback")
             self._moved(None)
-            return address
+            return True
         try:
-            listener = _listen_near(address, self._port)
+            listener = await self._listen_near(address, self._port)
         except OSError as error:
             log.warning(
                 "pods cannot reach the API: its listener for them cannot be opened", error=error, address=address
             )
             self._moved(None)
-            return None
+            return False
         port: int = listener.getsockname()[1]
         await opened.enter_async_context(self._serve(listener))
-        log.info("pods reach the API at the machine's own address", address=address, port=port)
+        log.info("pods reach the API at an address of their own", address=address, port=port)
         self._moved(ApiEndpoint(address, port))
-        return address
+        return True
 
-
-def _listen_near(address: str, port: int) -> socket.socket:
-    """A listener at this port, or at any free one if another program has it at this address."""
-    try:
-        return listen(address, port)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise
-        return listen(address, 0)
+    async def _listen_near(self, address: str, port: int) -> socket.socket:
+        """A listener at this port, or at any free one if another program has it at this address."""
+        try:
+            return await self._place.listen(address, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            return await self._place.listen(address, 0)

@@ -76,10 +76,13 @@ from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreKey, StoreRefused, StoreSettings, StoreUnusable
 from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
+from pykubelet.app.pod_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.listener import is_loopback, is_unspecified, listen, local_url, public_host, with_port
 from pykubelet.podnetwork.node_address import node_address
+from pykubelet.podnetwork.pod_side import PodSidePlace
 
 log = get_logger(__name__)
 
@@ -118,9 +121,14 @@ class RunningApiServer:
 
 @asynccontextmanager
 async def serving(
-    settings: ApiServerSettings, *, clock: Clock, ids: Ids, collectors: Sequence[ExtraCollector] = ()
+    settings: ApiServerSettings,
+    *,
+    clock: Clock,
+    ids: Ids,
+    collectors: Sequence[ExtraCollector] = (),
+    network: NodeNetwork = MACHINE_NETWORK,
 ) -> AsyncIterator[RunningApiServer]:
-    """Run the server, with the metrics of `collectors`, while the context lasts; CannotStart if that is impossible."""
+    """Run the server, with the metrics of `collectors`; CannotStart if impossible. Pods are in `network`."""
     async with AsyncExitStack() as stack:
         with _explain_errors(settings):
             deps = await _dependencies(settings, clock, stack)
@@ -130,7 +138,7 @@ async def serving(
         authenticator = Authenticator(tokens, clock=clock, static=deps.static, newest=store.newest)
         authorizer = Authorizer(NodeAuthorizer(store, node_rules()), RbacAuthorizer(store))
         admission = _admission(settings, store, authorizer, clock, ids)
-        node_proxy = _node_proxy(settings, deps, clock)
+        node_proxy = _node_proxy(settings, deps, clock, network.dialer)
         usage = _usage_scraper(store, node_proxy)
         handlers: Handlers = {
             **MetricsApi(usage, store.get, clock).handlers(),
@@ -151,22 +159,37 @@ async def serving(
             ensure_first_objects(server.handle, registry, with_account=settings.with_node),
         )
         counters = ApiServerMetrics(MaxInFlight(), _storage_figures(settings, store, registry), collectors)
-        chain = HandlerChain(
-            access=AccessFilter(authenticator.authenticate, authorizer.decide),
-            kinds=registry,
-            handle=server.handle,
-            nonresource=_nonresource_handler(deps, registry, tokens, counters),
-            metrics=counters,
-            audit=deps.audit,
-            proxied=frozenset(PROXIED),
-            clock=clock,
-        )
+        nonresource = _nonresource_handler(deps, registry, tokens, counters)
+        access = AccessFilter(authenticator.authenticate, authorizer.decide)
+        chain = _handler_chain(deps, access, registry, server, nonresource, counters, clock)
         connect = dict.fromkeys(PROXIED, UpgradeAwareHandler(node_proxy).connect)
         http_server = partial(ApiHttpServer, chain, connect=connect, new_id=ids.uid)
         await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage))
-        await stack.enter_async_context(_service_of_itself(settings, deps, registry, server, http_server))
+        kept = _service_of_itself(settings, deps, registry, server, http_server, network.side)
+        await stack.enter_async_context(kept)
         await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
         yield RunningApiServer(deps.url, LoopbackClient(server, registry), deps.pki.authority, node_proxy)
+
+
+def _handler_chain(
+    deps: "_ServerDependencies",
+    access: AccessFilter,
+    registry: ServedKinds,
+    server: Server,
+    nonresource: NonResourceHandler,
+    counters: ApiServerMetrics,
+    clock: Clock,
+) -> HandlerChain:
+    return HandlerChain(
+        access=access,
+        kinds=registry,
+        handle=server.handle,
+        nonresource=nonresource,
+        metrics=counters,
+        audit=deps.audit,
+        proxied=frozenset(PROXIED),
+        clock=clock,
+    )
 
 
 @asynccontextmanager
@@ -176,6 +199,7 @@ async def _service_of_itself(
     registry: ServedKinds,
     server: Server,
     http_server: Callable[..., ApiHttpServer],
+    place: PodSidePlace,
 ) -> AsyncIterator[None]:
     """Keep the service `kubernetes` and, if the server is on loopback in a cluster, its listener for pods."""
     address, port = deps.listener.getsockname()[:2]
@@ -188,7 +212,7 @@ async def _service_of_itself(
         reachable = node_address() if is_unspecified(address) else address
         service.set_endpoint(ApiEndpoint(reachable, port) if reachable else None)
     elif settings.with_node:
-        accepts = LocalPeers(deps.store).accepts
+        accepts = None if place.is_private else LocalPeers(deps.store).accepts
 
         def moved(endpoint: ApiEndpoint | None) -> None:
             service.set_endpoint(endpoint)
@@ -196,7 +220,10 @@ async def _service_of_itself(
                 deps.renewal.add_name(endpoint.address)
 
         listener = PodListener(
-            serve=lambda opened: http_server(accepts=accepts).serving(opened, deps.tls), port=port, moved=moved
+            serve=lambda opened: http_server(accepts=accepts).serving(opened, deps.tls),
+            port=port,
+            moved=moved,
+            place=place,
         )
         runners["listener for pods"] = with_ready_event(listener.run, listens)
     else:
@@ -365,10 +392,10 @@ def _storage_figures(settings: ApiServerSettings, store: DurableStore, registry:
     return StorageFigures(objects=partial(object_counts, store, registry), size_bytes=size_bytes)
 
 
-def _node_proxy(settings: ApiServerSettings, deps: _ServerDependencies, clock: Clock) -> NodeProxy:
+def _node_proxy(settings: ApiServerSettings, deps: _ServerDependencies, clock: Clock, dialer: Dialer) -> NodeProxy:
     # Nodes elsewhere cannot reach a server on loopback, so no other machine's node can name this one's loopback.
     at_loopback = is_loopback(settings.bind)
-    return NodeProxy(deps.store.get, node_context(deps.pki, clock), nodes_at_loopback=at_loopback)
+    return NodeProxy(deps.store.get, node_context(deps.pki, clock), nodes_at_loopback=at_loopback, dialer=dialer)
 
 
 def _usage_scraper(store: DurableStore, proxy: NodeProxy) -> UsageScraper:

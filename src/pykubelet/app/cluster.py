@@ -29,7 +29,7 @@ from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_dependencies import check_name
 from pykubelet.app.node_record import NodeRecord, check_cluster, read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
-from pykubelet.app.pod_network import expects_own_networks
+from pykubelet.app.pod_network import NodeNetwork, expects_own_networks, open_node_network
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.runtimes import runs_processes
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, IngressSettings, NodeSettings
@@ -44,6 +44,7 @@ from pykubelet.controllers.nodeipam.range_allocator import NodeRanges
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podgc.gc_controller import remove_node
 from pykubelet.dns.service import ADDRESS_INDEX
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.listener import is_loopback, is_unspecified
 from pykubelet.ingress.parts import IngressParts, ingress_parts
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
@@ -76,18 +77,20 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
             record, node_settings = _earlier_node(settings), _node_settings(settings)
             stack.enter_context(_early_gateway(node_settings, record))
             queues = WorkQueueCollector()
-            serves = serving(_server_settings(settings), clock=clock, ids=RandomIds(), collectors=[queues])
+            network = await stack.enter_async_context(_network(settings, record))
+            known, ids = _server_settings(settings), RandomIds()
+            serves = serving(known, clock=clock, ids=ids, collectors=[queues], network=network)
             served = await stack.enter_async_context(serves)
             node_settings = await _own_folder(node_settings, record, client=served.client, clock=clock, say=say)
             node_settings = await with_pod_range(node_settings, served.client, settings.cluster_cidr)
-            dns = await stack.enter_async_context(_cluster_dns(settings, served.client, clock))
-            proxy_lock = await proxy.claim() if settings.service_proxy else None
+            dns = await stack.enter_async_context(_cluster_dns(settings, network, served.client, clock))
+            proxy_lock = await proxy.claim(network.holder) if settings.service_proxy else None
             if proxy_lock is not None and dns.is_reachable and not settings.cluster_dns:
                 node_settings = replace(node_settings, cluster_dns=(dns.cluster_ip,))
-            services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock)
+            services = _service_proxy(settings, node_settings.node_name, proxy_lock, served.client, clock, network)
             await stack.enter_async_context(services)
-            node = await stack.enter_async_context(_own_node(node_settings, served, clock))
-            ingress = _ingress(settings.ingress, served.client, clock)
+            node = await stack.enter_async_context(_own_node(node_settings, served, clock, network))
+            ingress = _ingress(settings.ingress, served.client, clock, network.dialer)
             at_work = controllers(
                 client=served.client,
                 clock=clock,
@@ -116,18 +119,31 @@ def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None)
     program.run(main)
 
 
-def _ingress(settings: IngressSettings | None, client: Client, clock: Clock) -> IngressParts:
+def _network(settings: ClusterSettings, record: NodeRecord | None) -> AbstractAsyncContextManager[NodeNetwork]:
+    """The network of pods, which has to be there before the API server listens in it."""
+    node = _node_settings(settings)
+    if record is not None and record.pod_cidr:
+        node = replace(node, pod_cidr=record.pod_cidr)
+    services = str(settings.service_cluster_ips)
+    return open_node_network(node, runs_processes=runs_processes(node), service_cidr=services)
+
+
+def _ingress(settings: IngressSettings | None, client: Client, clock: Clock, dialer: Dialer) -> IngressParts:
     if settings is None:
         return IngressParts()
     http, https = settings.http_port, settings.https_port
-    return ingress_parts(client=client, clock=clock, bind=settings.bind, http_port=http, https_port=https)
+    return ingress_parts(
+        client=client, clock=clock, dialer=dialer, bind=settings.bind, http_port=http, https_port=https
+    )
 
 
 @asynccontextmanager
-async def _own_node(settings: NodeSettings, served: RunningApiServer, clock: Clock) -> AsyncIterator[Node]:
+async def _own_node(
+    settings: NodeSettings, served: RunningApiServer, clock: Clock, network: NodeNetwork
+) -> AsyncIterator[Node]:
     """Run the node while the context lasts; the server finds its API also if it listens elsewhere than it reports."""
     seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
-    async with open_node(settings, client=served.client, server=seen, clock=clock) as node:
+    async with open_node(settings, client=served.client, server=seen, clock=clock, network=network) as node:
         about = node.dependencies.about
         for address in about.ips:
             served.node_proxy.set_listening(address, about.port, node.listening)
@@ -157,14 +173,19 @@ def _objects_of_files(settings: ClusterSettings, node: Node, client: ControllerC
 
 @asynccontextmanager
 async def _service_proxy(
-    settings: ClusterSettings, node_name: str, lock: ProxyLock | None, client: Client, clock: Clock
+    settings: ClusterSettings,
+    node_name: str,
+    lock: ProxyLock | None,
+    client: Client,
+    clock: Clock,
+    network: NodeNetwork,
 ) -> AsyncIterator[None]:
     """Run the service proxy while the context lasts, if the settings say so."""
     if not settings.service_proxy:
         yield
         return
     (settings.data_dir / SERVICE_PROXY).touch(0o600)
-    async with proxy.beside_node(client=client, clock=clock, node_name=node_name, lock=lock):
+    async with proxy.beside_node(client=client, clock=clock, node_name=node_name, lock=lock, network=network):
         yield
 
 
@@ -186,14 +207,17 @@ def _early_gateway(settings: NodeSettings, record: NodeRecord | None) -> Iterato
             remove_gateway(gateway)
 
 
-def _cluster_dns(settings: ClusterSettings, client: Client, clock: Clock) -> AbstractAsyncContextManager[RunningDns]:
+def _cluster_dns(
+    settings: ClusterSettings, network: NodeNetwork, client: Client, clock: Clock
+) -> AbstractAsyncContextManager[RunningDns]:
     node = _node_settings(settings)
     return open_dns(
         client=client,
         clock=clock,
         cluster_ip=str(settings.service_cluster_ips[ADDRESS_INDEX]),
         domain=node.cluster_domain,
-        pod_networks=(str(settings.cluster_cidr),) if expects_own_networks(node) else (),
+        pod_networks=(str(settings.cluster_cidr),) if network.has_own or expects_own_networks(node) else (),
+        place=network.side,
     )
 
 

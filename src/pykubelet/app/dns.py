@@ -17,7 +17,7 @@ from pykubelet.dns.listener import DnsListener
 from pykubelet.dns.server import PORT, DnsServer
 from pykubelet.dns.service import KubeDnsService
 from pykubelet.dns.zone import ClusterZone
-from pykubelet.podnetwork.node_address import node_address
+from pykubelet.podnetwork.pod_side import PodSidePlace
 from pykubelet.runtimes.dns import RESOLV_CONF
 
 log = get_logger(__name__)
@@ -35,12 +35,20 @@ class RunningDns:
 
 @asynccontextmanager
 async def open_dns(
-    *, client: Client, clock: Clock, cluster_ip: str, domain: str, pod_networks: Sequence[str] = ()
+    *,
+    client: Client,
+    clock: Clock,
+    cluster_ip: str,
+    domain: str,
+    pod_networks: Sequence[str] = (),
+    place: PodSidePlace | None = None,
 ) -> AsyncIterator[RunningDns]:
     """Run the cluster DNS while the context lasts. It knows no names before `listeners` have subscribed.
 
-    `cluster_ip` is the Service's address if it is free; `pod_networks` are ranges of pods besides those of nodes.
+    `cluster_ip` is the Service's address if it is free; `pod_networks` are ranges of pods besides those of nodes, which
+    reach the server at `place`.
     """
+    place = place or PodSidePlace()
     service = KubeDnsService(client=client, cluster_ip=cluster_ip)
     try:
         cluster_ip = await service.ensure()
@@ -52,7 +60,7 @@ async def open_dns(
     conf = ResolvConf(RESOLV_CONF, excluded=frozenset({cluster_ip}))
     forwarder = DnsForwarder(conf, time=clock.monotonic)
     server = DnsServer(zone=zone, forwarder=forwarder, is_allowed=clients.allows)
-    listener = DnsListener(server=server, address=node_address, moved=service.set_endpoint, port=PORT)
+    listener = DnsListener(server=server, place=place, moved=service.set_endpoint, port=PORT)
     listens = asyncio.Event()
     runners: dict[str, Runner] = {
         "cluster dns": with_ready_event(listener.run, listens),
@@ -60,4 +68,4 @@ async def open_dns(
     }
     async with running(runners):
         await listens.wait()
-        yield RunningDns(cluster_ip, bool(node_address()), (zone.listen, clients.listen, service.listen))
+        yield RunningDns(cluster_ip, bool(place.current()[0]), (zone.listen, clients.listen, service.listen))

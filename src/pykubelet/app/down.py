@@ -26,8 +26,9 @@ from pykubelet.app import proxy
 from pykubelet.app.holders import NODE_LOCK, Holder, file_holder
 from pykubelet.app.node_record import FILE as NODE_RECORD
 from pykubelet.app.node_record import read_record
+from pykubelet.app.pod_network import AUTO, HOST, open_node_network
 from pykubelet.app.program import Say
-from pykubelet.app.runtimes import RuntimeParts, open_runtime
+from pykubelet.app.runtimes import RuntimeParts, open_runtime, runs_processes
 from pykubelet.app.settings import CannotStart, DownSettings, NodeSettings
 from pykubelet.client.recorder import LogRecorder
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
@@ -54,19 +55,20 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 def run(settings: DownSettings, *, say: Say) -> None:
     """End everything; says so if there was nothing. CannotStart if this user may not, or something does not end."""
-    if not settings.data_dir.exists():
+    if not _has_folder(settings):
         say(f"nothing is running: there is no {settings.data_dir}")
         return
-    _check_folder(settings)
     asyncio.run(_down(settings, SystemClock(), say))
     if settings.purge:
         _purge(settings, say)
 
 
-def _check_folder(settings: DownSettings) -> None:
-    """CannotStart unless the folder is one that `up` made, for this user."""
+def _has_folder(settings: DownSettings) -> bool:
+    """Whether there is a folder; CannotStart unless it is one that `up` made, for this user."""
     folder = settings.data_dir
     try:
+        if not folder.exists():
+            return False
         owner = folder.stat().st_uid
         if owner != os.geteuid():
             raise CannotStart(f"{folder} belongs to user {owner}, not to you: run pykubelet down as that user")
@@ -79,6 +81,7 @@ def _check_folder(settings: DownSettings) -> None:
         raise CannotStart(f"{folder} is a link, which --purge does not follow: name the folder itself")
     if settings.purge and not settings.is_confirmed and not sys.stdin.isatty():
         raise CannotStart("--purge removes all data and needs a terminal to ask, or --yes")
+    return True
 
 
 async def _down(settings: DownSettings, clock: Clock, say: Say) -> None:
@@ -86,17 +89,25 @@ async def _down(settings: DownSettings, clock: Clock, say: Say) -> None:
     with ExitStack() as stack:
         was_running = await _end_program(root, say)
         lock = FolderLock(root / NODE_LOCK)
-        root.mkdir(0o750, exist_ok=True)
         try:
+            root.mkdir(0o750, exist_ok=True)
             lock.acquire()
         except FolderInUse as error:
             raise CannotStart(f"another pykubelet has just started on {settings.data_dir}: stop it first") from error
+        except OSError as error:
+            raise CannotStart(f"{error.filename}: {error.strerror}") from error
         stack.callback(lock.release)
         specs = await _pod_specs(settings.data_dir / _DATABASE, clock)
         stopped = 0
         for node_settings in _runtimes(settings, root):
-            async with open_runtime(node_settings, clock=clock) as parts:
-                stopped += await _stop_pods(parts, root, specs, clock, say)
+            try:
+                async with (
+                    open_node_network(node_settings, runs_processes=runs_processes(node_settings)) as network,
+                    open_runtime(node_settings, clock=clock, network=network) as parts,
+                ):
+                    stopped += await _stop_pods(parts, root, specs, clock, say)
+            except RuntimeFailure as failure:
+                raise CannotStart(f"the pods cannot be stopped: {failure.message}") from failure
         ended = [what for clean in _CLEANERS if (what := await clean(settings))]
         for what in ended:
             say(what)
@@ -175,8 +186,12 @@ def _runtimes(settings: DownSettings, root: Path) -> list[NodeSettings]:
     record = read_record(root)
     names = {"cri"} if record is not None and record.runtime not in {_PROCESS, "sim"} else set()
     names |= {_PROCESS} if (root / _PROCESS).exists() else set()
+    # An ordinary user's pods are in the network of a holder if there is one; it must not be started for this.
+    pod_network = HOST if os.geteuid() != 0 else AUTO
     return [
-        NodeSettings(node_name="down", root_dir=root, runtime=name, cri_socket=settings.cri_socket)
+        NodeSettings(
+            node_name="down", root_dir=root, runtime=name, cri_socket=settings.cri_socket, pod_network=pod_network
+        )
         for name in sorted(names)
     ]
 

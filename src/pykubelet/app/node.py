@@ -32,7 +32,7 @@ from pykubelet.app.node_server import (
     serving_certificate,
     serving_node_api,
 )
-from pykubelet.app.pod_network import COSTS, address_for_pods
+from pykubelet.app.pod_network import COSTS, MACHINE_NETWORK, NodeNetwork, address_for_pods
 from pykubelet.app.runtimes import RuntimeParts, counted, open_runtime
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.interface import Client
@@ -316,10 +316,11 @@ async def open_node(
     server: KnownApiServer | None,
     clock: Clock,
     collectors: tuple[MetricsCollector, ...] = (),
+    network: NodeNetwork = MACHINE_NETWORK,
 ) -> AsyncIterator[Node]:
     """Run a node on this machine, with its configured runtime and its own API, while the context lasts.
 
-    Its metrics include `collectors`. CannotStart if it cannot start.
+    Its metrics include `collectors`; its pods are in `network`. CannotStart if it cannot start.
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(locked_root(settings))
@@ -327,7 +328,7 @@ async def open_node(
         if server is not None or settings.client_ca is not None:
             listener = await stack.enter_async_context(open_listener(settings, server=server, clock=clock))
             settings = replace(settings, port=listener.port, address=listener.address)
-        runtime = await stack.enter_async_context(open_runtime(settings, clock=clock))
+        runtime = await stack.enter_async_context(open_runtime(settings, clock=clock, network=network))
         if runtime.has_pod_networks:
             settings = replace(settings, address=await asyncio.to_thread(address_for_pods, settings))
         made = await stack.enter_async_context(node(settings, client=client, runtime=runtime, clock=clock))
@@ -403,6 +404,9 @@ def _report_network(deps: NodeDependencies) -> None:
         # Without an API server events are log lines.
         message = f"Pods share the machine's network: {problem}. It costs: {COSTS}"
         deps.recorder.event(deps.reference, WARNING, "PodNetworkNotAvailable", message)
+    if problem := deps.runtime.egress_problem:
+        message = f"Pods do not reach other machines: {problem}. They reach each other, Services and the API"
+        deps.recorder.event(deps.reference, WARNING, "PodEgressNotAvailable", message)
 
 
 def _collectors(

@@ -24,7 +24,9 @@ from pykubelet.app.joining.pod_range import wait_for_pod_range, with_known_pod_r
 from pykubelet.app.node import open_node
 from pykubelet.app.node_record import read_record, replaced_name
 from pykubelet.app.node_server import KnownApiServer
+from pykubelet.app.pod_network import open_node_network
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
+from pykubelet.app.runtimes import runs_processes
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.certificates.bootstrap import bootstrap, needs_bootstrap
 from pykubelet.client.certificates.csr import RequestRefused, client_template, satisfies
@@ -157,7 +159,12 @@ def run(settings: NodeSettings, *, say: Say) -> None:
                 if known is None:
                     return
                 node_settings, config = known
-            opened = open_node(node_settings, client=client, server=server, clock=clock, collectors=collectors)
+            network = await stack.enter_async_context(
+                open_node_network(node_settings, runs_processes=runs_processes(node_settings))
+            )
+            opened = open_node(
+                node_settings, client=client, server=server, clock=clock, collectors=collectors, network=network
+            )
             node = await stack.enter_async_context(opened)
             if client is not None and config is not None:
                 await stack.enter_async_context(beside.joined(client, clock, node, config))

@@ -19,15 +19,18 @@ from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.generated.core import EventSource
 from pykubelet.apiserver.admission.services import CLUSTER_IP_RANGE
 from pykubelet.app import program
+from pykubelet.app.pod_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ProxySettings
 from pykubelet.client.interface import Client
 from pykubelet.client.recorder import WARNING, Recorder
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.rest import RestClient
-from pykubelet.httpserver.listener import with_port
+from pykubelet.httpserver.dialer import Dialer
+from pykubelet.httpserver.listener import LOOPBACK, with_port
 from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.nodestatus.node_status import node_reference
+from pykubelet.podnetwork.holder_client import HolderClient
 from pykubelet.proxy.healthcheck.proxy_health import ProxyHealth, serving_plain
 from pykubelet.proxy.healthcheck.service_health import ServiceHealthServer
 from pykubelet.proxy.lock import LockHeldError, ProxyLock
@@ -35,6 +38,7 @@ from pykubelet.proxy.nftables.nft import Nft, NftError, machine_families
 from pykubelet.proxy.nftables.proxier import Proxier
 from pykubelet.proxy.nftables.services import ServiceTables
 from pykubelet.proxy.nodeport_addresses import NodePortAddresses
+from pykubelet.proxy.userspace.node_ports import NodePortRelay
 
 log = get_logger(__name__)
 
@@ -93,23 +97,31 @@ async def remove_rules() -> bool:
             raise CannotStart(f"the rules of Services are not deleted: {error}") from error
 
 
-async def claim() -> ProxyLock | None:
+async def claim(holder: HolderClient | None = None) -> ProxyLock | None:
     """The lock for `beside_node`, held, if the proxy can run now. Only then pods may depend on addresses of Services."""
-    if await Nft().problem():
+    if await Nft(holder).problem():
         return None
     try:
-        return ProxyLock().acquire()
+        return _proxy_lock(holder).acquire()
     except (LockHeldError, OSError):
         return None
 
 
+def _proxy_lock(holder: HolderClient | None) -> ProxyLock:
+    """The lock of the network that has the rules: only root can make the file of the machine's."""
+    return ProxyLock() if holder is None else ProxyLock(Path(holder.holder))
+
+
 @asynccontextmanager
-async def beside_node(*, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None) -> AsyncIterator[None]:
+async def beside_node(
+    *, client: Client, clock: Clock, node_name: str, lock: ProxyLock | None, network: NodeNetwork = MACHINE_NETWORK
+) -> AsyncIterator[None]:
     """Run the proxy of a machine that also runs a node while the context lasts; it never keeps the node from running.
 
     With a lock it first writes the rules that there are: pods that start without them do not even find the cluster DNS,
-    and wait seconds for each name.
+    and wait seconds for each name. The rules are where the pods are, in `network`.
     """
+    holder = network.holder
     recorder = _recorder(client, clock, node_name)
 
     def report(problem: str) -> None:
@@ -118,13 +130,28 @@ async def beside_node(*, client: Client, clock: Clock, node_name: str, lock: Pro
         recorder.event(node_reference(node_name), WARNING, "ServiceProxyNotRunning", message)
 
     written = asyncio.Event()
-    work = partial(_when_possible, client, clock, node_name, lock or ProxyLock(), report, recorder, written)
-    async with running({"events of the proxy": with_ready_event(recorder.run), "proxy": work}):
+    lock_there = lock or _proxy_lock(holder)
+    work = partial(_when_possible, client, clock, node_name, lock_there, report, recorder, written, holder)
+    runners: dict[str, Runner] = {"events of the proxy": with_ready_event(recorder.run), "proxy": work}
+    if holder is not None:
+        runners["node ports"] = partial(_relay_node_ports, client, clock, node_name, recorder, network.dialer)
+    async with running(runners):
         if lock is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_FIRST_RULES_SECONDS):
                     await written.wait()
         yield
+
+
+async def _relay_node_ports(
+    client: ListerWatcher, clock: Clock, node_name: str, recorder: Recorder, dialer: Dialer
+) -> None:
+    """Relay node ports: rules in the network of a holder do not apply to what reaches the machine."""
+    found = await asyncio.to_thread(node_ip, node_name)
+    # Other than kube-proxy's rules, a relay can listen on loopback too.
+    addresses = tuple(dict.fromkeys((LOOPBACK, found or LOOPBACK)))
+    relay = NodePortRelay(client=client, clock=clock, dialer=dialer, recorder=recorder, addresses=addresses)
+    await relay.run(asyncio.Event())
 
 
 async def _when_possible(
@@ -135,12 +162,13 @@ async def _when_possible(
     report: Callable[[str], None],
     recorder: Recorder,
     written: asyncio.Event,
+    holder: HolderClient | None,
 ) -> None:
     """Run the proxy once no other one does; returns if this machine or user cannot have one. Reports one problem.
 
     Sets `written` when the kernel has the first rules.
     """
-    nft, is_reported = Nft(), False
+    nft, is_reported = Nft(holder), False
     settings = ProxySettings(kubeconfig=Path(), node_name=node_name, service_cidrs=(str(CLUSTER_IP_RANGE),))
     if problem := await nft.problem():
         report(problem)
@@ -148,7 +176,7 @@ async def _when_possible(
     while True:
         try:
             with lock:
-                proxier = await _proxier(nft, client, clock, settings, ProxyHealth(clock), recorder)
+                proxier = await _proxier(nft, client, clock, settings, ProxyHealth(clock), recorder, holder)
                 await proxier.run(written)
         except LockHeldError as error:
             if not is_reported:
@@ -161,9 +189,16 @@ async def _when_possible(
 
 
 async def _proxier(
-    nft: Nft, client: ListerWatcher, clock: Clock, settings: ProxySettings, health: ProxyHealth, recorder: Recorder
+    nft: Nft,
+    client: ListerWatcher,
+    clock: Clock,
+    settings: ProxySettings,
+    health: ProxyHealth,
+    recorder: Recorder,
+    holder: HolderClient | None = None,
 ) -> Proxier:
-    if await asyncio.to_thread(_is_forwarding_off):
+    # A holder always forwards.
+    if holder is None and await asyncio.to_thread(_is_forwarding_off):
         # Turning it on makes the machine a router, which its owner has to decide.
         log.warning(
             "Services do not reach pods with addresses of their own: forwarding is off", set="net.ipv4.ip_forward=1"

@@ -5,12 +5,20 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.holders import folder_taken
-from pykubelet.app.pod_network import address_for_pods, choose_pod_network
+from pykubelet.app.pod_network import (
+    MACHINE_NETWORK,
+    STATE,
+    NodeNetwork,
+    PodNetworkChoice,
+    address_for_pods,
+    choose_pod_network,
+)
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
 from pykubelet.kubelet.housekeeping import OrphanRemover
@@ -24,6 +32,8 @@ from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.nodestatus.node_status import RuntimeConditions
 from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient, HttpProbeClient
 from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
+from pykubelet.podnetwork.holder_client import NETWORKS
+from pykubelet.podnetwork.host_port_relays import HostPortRelays
 from pykubelet.podnetwork.pod_networks import PodNetworks
 from pykubelet.runtimes.cri.cni import CniNetwork
 from pykubelet.runtimes.cri.host import SOCKETS, find_socket
@@ -79,21 +89,31 @@ class RuntimeParts:
     """Why AppArmor profiles are not enforced; empty if they are."""
     network_problem: str = ""
     """Why pods share the machine's network although the settings prefer others; empty if they do not."""
+    egress_problem: str = ""
+    """Why pods with networks of their own do not reach other machines; empty if they do."""
 
 
 @asynccontextmanager
-async def open_runtime(settings: NodeSettings, *, clock: Clock) -> AsyncIterator[RuntimeParts]:
-    """Open the runtime of the settings for the duration of the context; CannotStart if there is none."""
+async def open_runtime(
+    settings: NodeSettings, *, clock: Clock, network: NodeNetwork = MACHINE_NETWORK
+) -> AsyncIterator[RuntimeParts]:
+    """Open the runtime of the settings for the duration of the context; CannotStart if there is none.
+
+    Processes of an ordinary user have the networks of `network`.
+    """
     opener = _OPENERS.get(settings.runtime)
     if opener is None:
         raise CannotStart(f"unknown runtime {settings.runtime!r}; known are: {', '.join(sorted(_OPENERS))}")
-    async with opener(settings, clock) as parts:
+    async with opener(settings, clock, network) as parts:
         yield parts
 
 
 def runs_processes(settings: NodeSettings) -> bool:
     """Whether containers are certain to be processes."""
-    return settings.runtime == "process" or (settings.runtime == "auto" and not find_socket(settings.cri_socket))
+    if settings.runtime != "auto":
+        return settings.runtime == "process"
+    found = find_socket(settings.cri_socket)
+    return not found or not os.access(found, os.W_OK)
 
 
 def counted(parts: RuntimeParts, *, clock: Clock) -> RuntimeParts:
@@ -127,25 +147,28 @@ def simulated(runtime: SimRuntime, images: SimImages | None = None) -> RuntimePa
 
 
 @asynccontextmanager
-async def _sim(_: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
+async def _sim(_: NodeSettings, clock: Clock, _network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
     yield simulated(SimRuntime(clock=clock))
 
 
 @asynccontextmanager
-async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
-    network = await choose_pod_network(settings)
-    address = await asyncio.to_thread(address_for_pods, settings) if network.pod_cidr else settings.address
+async def _process(settings: NodeSettings, clock: Clock, network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
+    choice = await _choose_pod_network(settings, network)
+    address = await asyncio.to_thread(address_for_pods, settings) if choice.pod_cidr else settings.address
     ips = (address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
+    root, dialer = settings.root_dir.absolute() / STATE, network.dialer
     try:
         async with ProcessRuntime(
-            root=settings.root_dir / "process",
+            root=root,
             ips=ips,
             clock=clock,
             ids=RandomIds(),
             max_pids=settings.pod_max_pids,
             cluster_dns=_cluster_dns(settings),
-            networks=_pod_networks(settings, network.pod_cidr),
+            networks=_pod_networks(root, settings, choice.pod_cidr, network),
         ) as runtime:
+            if network.holder is not None:
+                network.holder.listen_to_restarts(runtime.restore_networks)
             cgroups = await asyncio.to_thread(find_cgroups)
             yield RuntimeParts(
                 name="process",
@@ -157,15 +180,27 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 streams=runtime,
                 usages=runtime,
                 log_writer=runtime,
-                has_pod_networks=bool(network.pod_cidr),
+                hook_http=InsecureHttpClient(dialer),
+                probe_http=AiohttpProbeClient(dialer),
+                probe_sockets=SystemSocketProber(dialer),
+                has_pod_networks=bool(choice.pod_cidr),
                 limits_pids=PIDS in cgroups.folders,
                 unenforced_limits=unenforced_limits(cgroups, max_pids=settings.pod_max_pids),
-                network_problem=network.problem,
+                network_problem=choice.problem,
+                egress_problem=network.egress_problem,
             )
     except FolderInUse as error:
         raise CannotStart(folder_taken(settings.root_dir, error)) from error
     except (OSError, RuntimeFailure) as error:
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
+
+
+async def _choose_pod_network(settings: NodeSettings, network: NodeNetwork) -> PodNetworkChoice:
+    if network.holder is None and not network.problem:
+        return await choose_pod_network(settings)
+    return PodNetworkChoice(
+        network.holder.pod_cidr if network.has_own and network.holder is not None else "", network.problem
+    )
 
 
 def _cni_network(settings: NodeSettings) -> CniNetwork | None:
@@ -176,9 +211,10 @@ def _cni_network(settings: NodeSettings) -> CniNetwork | None:
     return CniNetwork(pod_cidr=settings.node_pod_cidr, cluster_cidr=settings.cluster_cidr, folder=folder)
 
 
-def _pod_networks(settings: NodeSettings, pod_cidr: str) -> PodNetworks:
-    folder = settings.root_dir.absolute() / "process" / "networks"
-    return PodNetworks(folder, pod_cidr, cluster_cidr=settings.cluster_cidr)
+def _pod_networks(root: Path, settings: NodeSettings, pod_cidr: str, network: NodeNetwork) -> PodNetworks:
+    if network.holder is None:
+        return PodNetworks(root / NETWORKS, pod_cidr, cluster_cidr=settings.cluster_cidr)
+    return PodNetworks(root / NETWORKS, pod_cidr, network.holder, HostPortRelays(network.dialer))
 
 
 def _cluster_dns(settings: NodeSettings) -> ClusterDns:
@@ -186,7 +222,7 @@ def _cluster_dns(settings: NodeSettings) -> ClusterDns:
 
 
 @asynccontextmanager
-async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
+async def _cri(settings: NodeSettings, _: Clock, _network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
     socket = find_socket(settings.cri_socket)
     if not socket:
         raise CannotStart(f"no container runtime listens at {', '.join(SOCKETS)}; set --cri-socket")
@@ -230,21 +266,21 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
 
 
 @asynccontextmanager
-async def _auto(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
+async def _auto(settings: NodeSettings, clock: Clock, network: NodeNetwork) -> AsyncIterator[RuntimeParts]:
     """A CRI runtime if one is available and ready, otherwise processes."""
     async with AsyncExitStack() as stack:
         try:
-            found = await stack.enter_async_context(_cri(settings, clock))
+            found = await stack.enter_async_context(_cri(settings, clock, network))
             why = (found.state.runtime_error() or found.state.network_error()) if found.state else ""
         except CannotStart as error:
             why = str(error)
         if why:
             log.info("running containers as processes", why=why)
-            found = await stack.enter_async_context(_process(settings, clock))
+            found = await stack.enter_async_context(_process(settings, clock, network))
         yield found
 
 
-_OPENERS: dict[str, Callable[[NodeSettings, Clock], AbstractAsyncContextManager[RuntimeParts]]] = {
+_OPENERS: dict[str, Callable[[NodeSettings, Clock, NodeNetwork], AbstractAsyncContextManager[RuntimeParts]]] = {
     "auto": _auto,
     "cri": _cri,
     "process": _process,

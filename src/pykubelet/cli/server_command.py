@@ -49,8 +49,8 @@ def pod_network_options(command: Command) -> Command:
         type=click.Choice(["auto", "own", "host"]),
         default="auto",
         show_default=True,
-        help="Network of pods that are processes: one of its own for each, which needs root, or the machine's; auto takes "
-        "the first that is possible.",
+        help="Network of pods that are processes: one of its own for each, or the machine's; auto takes the first that is "
+        "possible.",
     )
     pod_cidr = click.option(
         "--pod-cidr",

@@ -95,7 +95,7 @@ Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
     "--service-proxy/--no-service-proxy",
     default=True,
     show_default=True,
-    help="Have addresses of Services work on this machine, through nftables; needs root.",
+    help="Have addresses of Services work on this machine, through nftables.",
 )
 @click.option(
     "--ingress/--no-ingress",

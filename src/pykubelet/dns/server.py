@@ -34,7 +34,7 @@ from pykubelet.dns.message import (
 )
 from pykubelet.dns.zone import Answer, ClusterZone
 from pykubelet.httpserver.connections import BoundedListener, Connection, ConnectionLimits
-from pykubelet.httpserver.listener import listen
+from pykubelet.podnetwork.pod_side import PodSidePlace
 
 log = get_logger(__name__)
 
@@ -75,23 +75,18 @@ class DnsSockets(NamedTuple):
         return port
 
 
-def bind_sockets(address: str, port: int = PORT) -> DnsSockets:
+async def bind_sockets(address: str, port: int = PORT, place: PodSidePlace | None = None) -> DnsSockets:
     """Sockets of the same port for both protocols: `port` if it is free, else any. Raises OSError."""
+    place = place or PodSidePlace()
     for chosen in (port, *[0] * _BIND_TRIES):
         tcp = None
         try:
-            tcp = listen(address, chosen)
-            udp = socket.socket(tcp.family, socket.SOCK_DGRAM)
-            try:
-                udp.bind((address, tcp.getsockname()[1]))
-            except OSError:
-                udp.close()
-                raise
-            return DnsSockets(udp, tcp)
-        except OSError as error:
+            tcp = await place.listen(address, chosen)
+            return DnsSockets(await place.bind_datagrams(address, tcp.getsockname()[1]), tcp)
+        except BaseException as error:
             if tcp is not None:
                 tcp.close()
-            if error.errno != errno.EADDRINUSE:
+            if not isinstance(error, OSError) or error.errno != errno.EADDRINUSE:
                 raise
     raise OSError(errno.EADDRINUSE, "no port is free for both UDP and TCP", address)
 

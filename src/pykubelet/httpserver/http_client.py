@@ -20,6 +20,7 @@ from yarl import URL
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import HTTPGetAction
 from pykubelet.api.pods import AnyContainer
+from pykubelet.httpserver.dialer import Dialer
 
 # The version in the User-Agent header.
 KUBERNETES_VERSION = "1.34"
@@ -129,25 +130,31 @@ class HttpGetter(Protocol):
 class InsecureHttpClient:
     """Sends requests to containers without verifying certificates."""
 
+    def __init__(self, dialer: Dialer | None = None) -> None:
+        self._dialer = dialer or Dialer()
+
     async def get(self, request: HttpGetRequest) -> int:
         try:
             # A new session for each request: hooks are rare, and an idle connection to a container is useless.
             async with aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=False, force_close=True),
+                connector=aiohttp.TCPConnector(ssl=False, force_close=True, socket_factory=self._dialer.socket_factory),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
                 skip_auto_headers={"Accept", "User-Agent"},
             ) as session:
-                return await _status(session, request)
+                return await _status(session, request, self._dialer)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             message = f'Get "{request.url}": {request_failure(error)}'
             raise HttpFailure(message, is_plain_http=_is_plain_http(error)) from error
 
 
-async def _status(session: aiohttp.ClientSession, request: HttpGetRequest) -> int:
+async def _status(session: aiohttp.ClientSession, request: HttpGetRequest, dialer: Dialer) -> int:
     url, headers = URL(request.url), request.headers
     for _ in range(_MAX_REQUESTS):
-        async with session.get(url, headers=CIMultiDict(headers), allow_redirects=False) as response:
+        async with (
+            dialer.prepared(url.host or ""),
+            session.get(url, headers=CIMultiDict(headers), allow_redirects=False) as response,
+        ):
             location = response.headers.get("Location")
             target = url.join(URL(location)) if response.status in _REDIRECTS and location else None
             if target is None or target.host != url.host or target.scheme not in {"http", "https"}:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 # Connections that may wait while the loop is busy.
-_BACKLOG = 1024
+BACKLOG = 1024
 # Documentation addresses (RFC 5737, RFC 3849): nothing is sent, the kernel only chooses a route.
 _SOMEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 LOOPBACK = "127.0.0.1"
@@ -35,7 +35,7 @@ def serving_context() -> ssl.SSLContext:
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; raises OSError if the address is not local or the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
 def public_host(bind: str) -> str:

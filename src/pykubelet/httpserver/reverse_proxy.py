@@ -8,10 +8,9 @@ offered to the server, because the requests in it would bypass the proxy (h2c sm
 """
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -20,13 +19,12 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from pykubelet.aio.log import get_logger
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.request import text_of
 from pykubelet.httpserver.upgrade import HijackedResponse, hijack, hijack_client
 
 log = get_logger(__name__)
 
-NewSocket = Callable[[tuple[Any, ...]], socket.socket]
-"""Makes the socket of a connection, given the result of `getaddrinfo`; it may belong to another network namespace."""
 
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"})
 # What only this proxy tells the server, and what it decides itself. `Proxy` becomes a variable of CGI programs.
@@ -88,8 +86,8 @@ class BrokenRequest(ProxyError):
 class ReverseProxy:
     """Sends requests on, with a pool of connections to each server."""
 
-    def __init__(self, session: aiohttp.ClientSession, limits: ProxyLimits) -> None:
-        self._session, self._limits = session, limits
+    def __init__(self, session: aiohttp.ClientSession, limits: ProxyLimits, dialer: Dialer) -> None:
+        self._session, self._limits, self._dialer = session, limits, dialer
 
     async def forward(
         self, request: web.BaseRequest, server: tuple[str, int], client: ProxyClient
@@ -117,9 +115,10 @@ class ReverseProxy:
             async with asyncio.timeout(self._limits.head_seconds) as deadline:
                 if body is not None:
                     body.prolongs(deadline, self._limits.head_seconds)
-                return await self._session.request(
-                    request.method, url, headers=headers, data=body, allow_redirects=False
-                )
+                async with self._dialer.prepared(url.host or ""):
+                    return await self._session.request(
+                        request.method, url, headers=headers, data=body, allow_redirects=False
+                    )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise CannotConnect(str(error) or type(error).__name__) from error
         except TimeoutError as error:
@@ -198,15 +197,15 @@ class ReverseProxy:
 
 
 @asynccontextmanager
-async def reverse_proxy(limits: ProxyLimits, *, new_socket: NewSocket | None = None) -> AsyncIterator[ReverseProxy]:
-    """A proxy for the duration of the context; `new_socket` makes its sockets, else they are this process' own."""
+async def reverse_proxy(limits: ProxyLimits, dialer: Dialer) -> AsyncIterator[ReverseProxy]:
+    """A proxy for the duration of the context, whose connections have the dialer's sockets."""
     connector = aiohttp.TCPConnector(
         limit=0,
         limit_per_host=limits.connections,
         keepalive_timeout=limits.keep_alive_seconds,
         use_dns_cache=False,
         happy_eyeballs_delay=None,
-        socket_factory=new_socket,
+        socket_factory=dialer.socket_factory,
     )
     async with aiohttp.ClientSession(
         connector=connector,
@@ -217,7 +216,7 @@ async def reverse_proxy(limits: ProxyLimits, *, new_socket: NewSocket | None = N
         max_field_size=_MAX_RESPONSE_HEAD_BYTES,
         timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect_seconds, sock_read=None),
     ) as session:
-        yield ReverseProxy(session, limits)
+        yield ReverseProxy(session, limits, dialer)
 
 
 class _CopiedResponse(web.StreamResponse):

@@ -12,7 +12,7 @@ from pykubelet.api.generated.core import EventSource
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
 from pykubelet.client.recorder import Recorder
-from pykubelet.httpserver.reverse_proxy import NewSocket
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.ingress.backends import ServiceBackends
 from pykubelet.ingress.certificates import IngressCertificates
 from pykubelet.ingress.controller import IngressController
@@ -41,12 +41,12 @@ def ingress_parts(
     *,
     client: Client,
     clock: Clock,
+    dialer: Dialer,
     bind: str,
     http_port: int | None = None,
     https_port: int | None = None,
-    new_socket: NewSocket | None = None,
 ) -> IngressParts:
-    """An ingress controller; a port of None is the usual one, and `new_socket` makes sockets of connections to pods."""
+    """An ingress controller; a port of None is the usual one, and `dialer` connects to pods."""
     routes, backends, certificates = Routes(), ServiceBackends(), IngressCertificates(clock)
     recorder = Recorder(sink=client, source=EventSource(component=COMPONENT), clock=clock)
     controller = IngressController(
@@ -63,7 +63,7 @@ def ingress_parts(
         backends=backends,
         certificates=certificates,
         changed=controller.listeners_changed,
-        new_socket=new_socket,
+        dialer=dialer,
     )
 
     def runners(informed: asyncio.Event) -> dict[str, Runner]:

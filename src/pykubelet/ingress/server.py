@@ -5,8 +5,9 @@ from collections.abc import Callable
 from functools import partial
 
 from pykubelet.aio.tasks import running
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.listener import is_unspecified, public_host
-from pykubelet.httpserver.reverse_proxy import NewSocket, ProxyLimits, reverse_proxy
+from pykubelet.httpserver.reverse_proxy import ProxyLimits, reverse_proxy
 from pykubelet.ingress.backends import ServiceBackends
 from pykubelet.ingress.certificates import IngressCertificates
 from pykubelet.ingress.controller import PublishedAddress
@@ -31,17 +32,17 @@ class IngressServer:
         backends: ServiceBackends,
         certificates: IngressCertificates,
         changed: Changed,
-        new_socket: NewSocket | None = None,
+        dialer: Dialer,
     ) -> None:
-        """`new_socket` makes the sockets of connections to endpoints, which may be in another network namespace."""
+        """`dialer` connects to endpoints, which may be in another network namespace."""
         self._routes, self._backends, self._certificates = routes, backends, certificates
-        self._bind, self._changed, self._new_socket = bind, changed, new_socket
+        self._bind, self._changed, self._dialer = bind, changed, dialer
         self._ports = Port(bind, http_port, "http"), Port(bind, https_port, "https")
 
     async def run(self, is_needed: asyncio.Event) -> None:
         """Serve until cancelled, from when there is an Ingress."""
         await is_needed.wait()
-        async with reverse_proxy(ProxyLimits(), new_socket=self._new_socket) as proxy:
+        async with reverse_proxy(ProxyLimits(), self._dialer) as proxy:
             listeners: list[IngressListener] = []
             handler = IngressHandler(
                 routes=self._routes,

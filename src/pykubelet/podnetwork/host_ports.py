@@ -52,7 +52,7 @@ class Element(NamedTuple):
 def port_mapping(protocol: str, host_ip: str, host_port: int, container_port: int) -> PortMapping:
     """A mapping as a pod specifies it; HostPortError if pods cannot have it. The API accepts any text as `hostIP`."""
     try:
-        address = ip_address(host_ip or "0.0.0.0")
+        address = ip_address(host_ip) if host_ip else IPv4Address(0)
     except ValueError as error:
         raise HostPortError(f"hostPort {host_port}: hostIP {host_ip!r} is not an IP address") from error
     if address.is_unspecified:
@@ -88,6 +88,7 @@ class HostPorts:
         self._table = table
         self._pods: dict[str, tuple[Element, ...]] = {}
         self._owners: dict[tuple[str, str], str] = {}
+        self._going: set[str] = set()
 
     def add(self, pod: str, address: str, mappings: Sequence[PortMapping]) -> str:
         """Record a pod; HostPortError if another one has one of its ports."""
@@ -96,20 +97,24 @@ class HostPorts:
             if self._owners.get((one.place, one.key), pod) != pod:
                 raise HostPortError(f"another pod of this node has the hostPort {one.key.rpartition(' ')[2]}")
         self._pods[pod] = wanted
+        self._going.discard(pod)
         self._owners.update({(one.place, one.key): pod for one in wanted})
         return self._commands("add", wanted)
 
     def removal(self, pod: str) -> str:
-        """The commands for a pod that is going, which stays recorded; empty if it has no ports."""
+        """The commands for a pod that is going, which keeps its ports until it is forgotten; empty if it has none."""
+        if pod in self._pods:
+            self._going.add(pod)
         return self._commands("delete", [one._replace(value="") for one in self._pods.get(pod, ())])
 
     def forget(self, pod: str) -> None:
+        self._going.discard(pod)
         for one in self._pods.pop(pod, ()):
             del self._owners[one.place, one.key]
 
     def everything(self) -> str:
-        """The commands that add the ports of all pods to an empty table."""
-        return "".join(self._commands("add", each) for each in self._pods.values())
+        """The commands that add the ports of all pods to an empty table; not those of pods that are going."""
+        return "".join(self._commands("add", each) for pod, each in self._pods.items() if pod not in self._going)
 
     def _commands(self, verb: str, changed: Iterable[Element]) -> str:
         return "".join(

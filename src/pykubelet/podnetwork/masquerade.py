@@ -32,7 +32,8 @@ class Masquerade:
 
     def __init__(self, folder: Path, pod_cidr: str, nft: RunNft = run_nft, *, cluster_cidr: str = "") -> None:
         self._pod_cidr, self._cluster_cidr, self._run_nft = pod_cidr, cluster_cidr or pod_cidr, nft
-        self.table = f"pykubelet-{hashlib.sha256(bytes(folder)).hexdigest()[:_MARK_LENGTH]}"
+        # The same by whatever path a program was given the folder.
+        self.table = f"pykubelet-{hashlib.sha256(bytes(folder.resolve())).hexdigest()[:_MARK_LENGTH]}"
 
     async def apply(self, elements: str = "") -> str:
         """Create or replace the table with elements that commands add, in one transaction: no packet sees less."""

@@ -86,9 +86,10 @@ class Netlink:
     def delete_address(self, address: str, index: int) -> None:
         self._change(_DELETE_ADDRESS, _address(address, index))
 
-    def add_route(self, address: str, index: int, *, source: str) -> None:
-        """Route an address to a link; FileExistsError if it has a route. `source` is our address for it."""
-        body = _ROUTE.pack(socket.AF_INET, 32, 0, 0, _MAIN_TABLE, _PROTOCOL, _ON_LINK, _UNICAST, 0)
+    def add_route(self, destination: str, index: int, *, source: str) -> None:
+        """Route an address or range to a link; FileExistsError if it has a route. `source` is our address for it."""
+        address, _, length = destination.partition("/")
+        body = _ROUTE.pack(socket.AF_INET, int(length or 32), 0, 0, _MAIN_TABLE, _PROTOCOL, _ON_LINK, _UNICAST, 0)
         body += _attribute(_ROUTE_DESTINATION, socket.inet_aton(address)) + _number(_ROUTE_DEVICE, index)
         body += _attribute(_ROUTE_SOURCE, socket.inet_aton(source))
         self._change(_NEW_ROUTE, body, _CREATE | _EXCLUSIVE)

@@ -24,6 +24,9 @@ class NetworkHost(Protocol):
     A cancelled operation is done or not; later ones come after it.
     """
 
+    holder: str
+    """The folder in which a holder serves containers that start; empty without a holder."""
+
     async def take_over(self, known: Mapping[str, str], last: str) -> Collection[str]:
         """Take over networks of earlier agents, `known` with their addresses, and remove others; returns lost ones."""
 
@@ -50,6 +53,8 @@ class NetworkHost(Protocol):
 
 class LocalNetworkHost:
     """The network namespace of this process. Implements NetworkHost."""
+
+    holder: str = ""
 
     def __init__(self, folder: Path, pod_cidr: str) -> None:
         self._operations = NetworkOperations(folder, pod_cidr)

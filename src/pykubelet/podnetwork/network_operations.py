@@ -11,6 +11,7 @@ its links, addresses and routes. The holder (`holder.py`) imports this module to
 import ipaddress
 import socket
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pykubelet.podnetwork.netlink import LINK_NAME_BYTES, LOOPBACK_INDEX, POD_LI
 _LINK_PREFIX, _POD_LINK, _POD_LINK_INDEX = "veth", "eth0", 2
 _FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")
 _LINKS = Path("/proc/sys/net/ipv4/conf")
+_IPV6_LINKS = Path("/proc/sys/net/ipv6/conf")
 _UNPRIVILEGED_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 
@@ -33,6 +35,12 @@ class NetworkOperations:
         self.addresses: dict[str, str] = {}
         """The addresses of networks by name."""
         self._last = ""
+
+    @property
+    def gateway(self) -> str:
+        """The node's address for pods: the first one of the range."""
+        assert self._range is not None
+        return str(self._range[1])
 
     def take_over(self, known: Mapping[str, str], last: str) -> list[str]:
         """Take over networks of earlier agents, `known` with their addresses, and remove others; returns those that are gone.
@@ -54,23 +62,22 @@ class NetworkOperations:
     def forward(self) -> None:
         """Turn on forwarding of packets and add the pods' gateway; OSError if this user may not.
 
-        The links of pods of earlier versions join those by whose group rules recognise them.
+        The links of pods of earlier versions join those by whose group rules recognise them, and lose IPv6.
         """
-        assert self._range is not None
         _FORWARDING.write_text("1")
         self.namespaces.make_folder()
-        add_gateway(str(self._range[1]))
+        add_gateway(self.gateway)
         host = Netlink()
         try:
             for name in self.addresses:
                 host.join_group(socket.if_nametoindex(_link_name(name)), POD_LINKS)
+                _disable_ipv6(_link_name(name))
         finally:
             host.close()
 
     def release(self) -> None:
         """Remove the gateway where only the node needs it; the links of pods have it too."""
-        assert self._range is not None
-        remove_gateway(str(self._range[1]))
+        remove_gateway(self.gateway)
 
     def attach(self, name: str, is_on_loopback: bool = False) -> str:
         """Create a network; returns the pod's address. OSError leaves nothing behind."""
@@ -102,8 +109,7 @@ class NetworkOperations:
             return socket.socket(family, kind, protocol)
 
     def _connect(self, name: str, host: Netlink) -> str:
-        assert self._range is not None
-        gateway = str(self._range[1])
+        gateway = self.gateway
         with self.namespaces.created(name):
             allow_all_ports()
             inside = Netlink()
@@ -111,6 +117,7 @@ class NetworkOperations:
             with self.namespaces.path(name).open("rb") as namespace:
                 link = _link_name(name)
                 host.create_veth(link, peer=_POD_LINK, peer_index=_POD_LINK_INDEX, namespace=namespace.fileno())
+            _disable_ipv6(link)
             index = socket.if_nametoindex(link)
             host.add_address(gateway, index)
             address = self._route(host, index, gateway)
@@ -134,6 +141,15 @@ class NetworkOperations:
                 continue
             return address
         raise OSError(f"no free address in {self._range}")
+
+
+def _disable_ipv6(link: str) -> None:
+    """Disable IPv6, which pods do not have, at the node's end of a link.
+
+    Otherwise a pod could have the node send it all IPv6 packets, by advertising itself as a router (CVE-2020-10749).
+    """
+    with suppress(FileNotFoundError):
+        (_IPV6_LINKS / link / "disable_ipv6").write_text("1")
 
 
 def allow_all_ports() -> None:

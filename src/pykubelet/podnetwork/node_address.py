@@ -6,7 +6,8 @@ Upstream: staging/src/k8s.io/apimachinery/pkg/util/net/interface.go
 import ipaddress
 import re
 import socket
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from pathlib import Path
 
 from pykubelet.podnetwork.gateway import gateways
@@ -49,6 +50,28 @@ def is_local_peer(peer: str, own: Collection[IPAddress], pod_networks: Iterable[
     if address.is_link_local or address.is_unspecified:
         return False
     return address.is_loopback or address in own or any(address in network for network in pod_networks)
+
+
+class ReportedAddresses:
+    """The addresses that pods report; two pods may have one while it passes from one to the other."""
+
+    def __init__(self) -> None:
+        self._pods: dict[Hashable, frozenset[str]] = {}
+        self._holders: Counter[str] = Counter()
+
+    def __contains__(self, address: object) -> bool:
+        return address in self._holders
+
+    def put(self, pod: Hashable, addresses: frozenset[str]) -> None:
+        """Replace the addresses of a pod; without any, it is forgotten."""
+        old = self._pods.pop(pod, frozenset())
+        if addresses:
+            self._pods[pod] = addresses
+        self._holders.update(addresses - old)
+        for address in old - addresses:
+            self._holders[address] -= 1
+            if not self._holders[address]:
+                del self._holders[address]
 
 
 def is_usable(address: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.threads import in_thread
 from pykubelet.podnetwork.conntrack import NETLINK_NETFILTER, delete_flows, read_flows
+from pykubelet.podnetwork.host_port_relays import HostPortRelays
 from pykubelet.podnetwork.host_ports import HostPortError, HostPorts, PortMapping, stale_flows
 from pykubelet.podnetwork.masquerade import Masquerade
 from pykubelet.podnetwork.network_host import LocalNetworkHost, NetworkHost
@@ -27,13 +28,20 @@ class PodNetworks:
     """The networks of pods, by the names of their namespaces in a folder.
 
     Without a `pod_cidr` pods get no new networks; those that have one keep it. They are in the network of `host`, by default
-    that of this process. Packets to pods of other nodes, in `cluster_cidr`, keep their sender.
+    that of this process. Host ports are relayed by `relays`, if given, else by rules of the machine. Packets to pods of other
+    nodes, in `cluster_cidr`, keep their sender.
     """
 
     def __init__(
-        self, folder: Path, pod_cidr: str = "", host: NetworkHost | None = None, *, cluster_cidr: str = ""
+        self,
+        folder: Path,
+        pod_cidr: str = "",
+        host: NetworkHost | None = None,
+        relays: HostPortRelays | None = None,
+        *,
+        cluster_cidr: str = "",
     ) -> None:
-        self._folder, self._pod_cidr = folder, pod_cidr
+        self._folder, self._pod_cidr, self._relays = folder, pod_cidr, relays
         self._host = host or LocalNetworkHost(folder, pod_cidr)
         self._masquerade = Masquerade(folder, pod_cidr, self._host.run_nft, cluster_cidr=cluster_cidr)
         self._host_ports = HostPorts(self._masquerade.table)
@@ -43,6 +51,11 @@ class PodNetworks:
     def is_enabled(self) -> bool:
         """Whether new pods get networks."""
         return bool(self._pod_cidr)
+
+    @property
+    def holder(self) -> str:
+        """The folder of the process that keeps the namespaces; empty if they are files of this machine."""
+        return self._host.holder
 
     def path(self, name: str) -> Path:
         """The file of a pod's namespace."""
@@ -61,9 +74,11 @@ class PodNetworks:
         except OSError as error:
             raise PodNetworkError(f"the networks of pods cannot be taken over: {_reason(error)}") from error
         self._names = {*known} - {*lost}
+        self._host_ports = HostPorts(self._masquerade.table)
         for name in self._names:
             with suppress(HostPortError):
                 self._host_ports.add(name, known[name], mappings.get(name, ()))
+        await self._reopen_relays(known, mappings)
         if self.is_enabled:
             try:
                 await self._host.forward()
@@ -75,6 +90,8 @@ class PodNetworks:
 
     async def close(self) -> None:
         """Remove what is there for all pods if there is no pod any more."""
+        if self._relays is not None:
+            await self._relays.close_all()
         if self.is_enabled:
             with suppress(OSError):
                 await self._host.release()
@@ -109,7 +126,9 @@ class PodNetworks:
     async def _open_host_ports(self, name: str, address: str, mappings: Sequence[PortMapping]) -> None:
         try:
             problem = await self._masquerade.run(self._host_ports.add(name, address, mappings))
-        except HostPortError as error:
+            if self._relays is not None and not problem:
+                await self._relays.open(name, address, mappings)
+        except (HostPortError, OSError) as error:
             problem = str(error)
         if problem:
             await self.detach(name)
@@ -118,6 +137,17 @@ class PodNetworks:
             await self._end_stale_flows(address, mappings)
         except OSError as error:
             log.warning("older UDP clients of a host port may not reach its pod", cause=_reason(error), address=address)
+
+    async def _reopen_relays(self, known: Mapping[str, str], mappings: Mapping[str, Sequence[PortMapping]]) -> None:
+        if self._relays is None:
+            return
+        await self._relays.close_all()
+        for name in self._names:
+            if ports := mappings.get(name, ()):
+                try:
+                    await self._relays.open(name, known[name], ports)
+                except OSError as error:
+                    log.warning("host ports of a pod not opened again", cause=_reason(error), address=known[name])
 
     async def _end_stale_flows(self, address: str, mappings: Sequence[PortMapping]) -> None:
         """End UDP connections to host ports that the kernel would still send elsewhere."""
@@ -128,6 +158,8 @@ class PodNetworks:
             await in_thread(_end_stale_flows, netlink, address, ports)
 
     async def _close_host_ports(self, name: str) -> None:
+        if self._relays is not None:
+            await self._relays.close(name)
         commands = self._host_ports.removal(name)
         if not commands:
             return

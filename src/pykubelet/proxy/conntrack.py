@@ -26,13 +26,11 @@ def stale_flows(flows: Iterable[Flow], frontends: Mapping[Frontend, Mapping[Targ
     return found
 
 
-def read_flows(family: IPFamily, port: int | None = None) -> list[Flow]:
+def read_flows(netlink: socket.socket, family: IPFamily, port: int | None = None) -> list[Flow]:
     """The UDP connections of the kernel, all or those to one port. Blocks for a moment; OSError."""
-    with conntrack.open_conntrack() as netlink:
-        return conntrack.read_flows(netlink, _FAMILIES[family], port)
+    return conntrack.read_flows(netlink, _FAMILIES[family], port)
 
 
-def delete_flows(family: IPFamily, flows: Iterable[Flow]) -> int:
+def delete_flows(netlink: socket.socket, family: IPFamily, flows: Iterable[Flow]) -> int:
     """Delete connections; returns how many there still were. OSError if the kernel refuses."""
-    with conntrack.open_conntrack() as netlink:
-        return conntrack.delete_flows(netlink, _FAMILIES[family], flows)
+    return conntrack.delete_flows(netlink, _FAMILIES[family], flows)

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from pwd import getpwnam
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -35,10 +36,12 @@ def test_what_the_document_says_works(name: str, tmp_path: Path) -> None:
 
 
 @needs_root
-def test_one_machine_is_enough_for_an_ordinary_user() -> None:
-    """The first guide with all of its examples works without root."""
+@pytest.mark.parametrize("guide", ["run-pods-on-one-machine", "run-an-app-on-one-machine"])
+def test_one_machine_is_enough_for_an_ordinary_user(guide: str) -> None:
+    """These guides with all of their examples work without root. PostgreSQL wants its user to have an account."""
+    uid = getpwnam("postgres").pw_uid if "app" in guide else ORDINARY
     with TemporaryDirectory() as folder:
-        problems = type_document(ROOT / "docs/guides/run-pods-on-one-machine.md", Path(folder), uid=ORDINARY)
+        problems = type_document(ROOT / "docs/guides" / f"{guide}.md", Path(folder), uid=uid)
     assert not problems, "\n\n".join(problems)
 
 

@@ -22,6 +22,7 @@ from ingress_lab import (
 )
 from pykubelet.api.generated.networking import IngressTLS
 from pykubelet.httpserver import reverse_proxy
+from pykubelet.httpserver.dialer import Dialer
 
 _MIB = 2**20
 
@@ -68,8 +69,8 @@ async def test_headers_about_the_client_are_never_the_clients(lab: IngressLab) -
 async def test_headers_of_one_connection_are_not_passed_on(lab: IngressLab) -> None:
     async with echo_server() as server:
         lab.serve(server.port)
-        lines = ("Connection: X-Hop, Host, X-Forwarded-For", "X-Hop: 1", "Keep-Alive: 5", "TE: trailers", "Trailer: X")
-        lines += ("Transfer_Encoding: chunked", "Keep_Alive: 5")
+        lines = ["Connection: X-Hop, Host, X-Forwarded-For", "X-Hop: 1", "Keep-Alive: 5", "TE: trailers", "Trailer: X"]
+        lines += ["Transfer_Encoding: chunked", "Keep_Alive: 5"]
         await lab.get("/", *lines, "X-Kept: 2", "Upgrade: h2c", "HTTP2-Settings: AAA", "Connection: upgrade")
         (head,) = server.received
         names = {line.partition(b":")[0].lower().replace(b"_", b"-") for line in head.split(b"\r\n")[1:] if line}
@@ -397,7 +398,7 @@ async def test_backend_that_never_answers_is_504(body: bytes | None) -> None:
         await reader.read()
 
     limits = reverse_proxy.ProxyLimits(head_seconds=0.3)
-    async with backend_server(hang) as server, reverse_proxy.reverse_proxy(limits) as proxy:
+    async with backend_server(hang) as server, reverse_proxy.reverse_proxy(limits, Dialer()) as proxy:
 
         async def forward(request: web.BaseRequest) -> web.StreamResponse:
             client = reverse_proxy.ProxyClient(LOOPBACK, "http", HOST, 80)

@@ -219,6 +219,16 @@ def test_another_user_is_refused(cluster: Cluster) -> None:
     assert all(is_there(pid) for pid in cluster.pids())
 
 
+def test_folder_that_cannot_be_reached_is_an_error() -> None:
+    """As that of another user: it may well have something that runs."""
+    with TemporaryDirectory() as name:
+        script = Path(__file__).parents[2] / "support/ordinary_user.py"
+        command = [sys.executable, str(script), str(UID), sys.executable, "-m", "pykubelet", "down"]
+        command += ["--data-dir", f"{name}/data"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        assert (done.returncode, done.stderr) == (1, f"error: {name}/data: Permission denied\n")
+
+
 def down(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pykubelet", "down", "--data-dir", str(folder), *options]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)

@@ -17,6 +17,7 @@ from pykubelet.podnetwork.namespaces import NetworkNamespaces
 from pykubelet.podnetwork.nft import run_nft
 from pykubelet.runtimes.process.runtime import ProcessRuntime
 from pykubelet.runtimes.protocol import RuntimeFailure
+from requirements import needs
 
 CIDR, GATEWAY = "10.99.0.0/28", "10.99.0.1"
 MACHINE = AnotherMachine.own_address
@@ -273,6 +274,59 @@ async def test_pods_reach_no_loopback_server_and_cannot_forge_their_address(root
             each.setblocking(False)
             with pytest.raises(BlockingIOError):
                 each.recv(10)
+
+
+def router_advertisement(source: str = "fe80::99") -> bytes:
+    """An Ethernet frame by which its sender offers all nodes of the link to be their router."""
+    addresses = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, "ff02::1")
+    message = struct.pack(">BBHBBHII", 134, 0, 0, 64, 0, 1800, 0, 0)
+    total = sum(struct.unpack(">28H", addresses + struct.pack(">II", len(message), socket.IPPROTO_ICMPV6) + message))
+    total = (total & 0xFFFF) + (total >> 16)
+    message = message[:2] + struct.pack(">H", ~(total + (total >> 16)) & 0xFFFF) + message[4:]
+    header = struct.pack(">IHBB", 6 << 28, len(message), socket.IPPROTO_ICMPV6, 255)
+    return bytes.fromhex("333300000001") + bytes.fromhex("020000000099") + b"\x86\xdd" + header + addresses + message
+
+
+def enable_ipv6(link: str) -> None:
+    Path(f"/proc/sys/net/ipv6/conf/{link}/disable_ipv6").write_text("0")
+
+
+def ipv6_default_routes(link: str) -> list[str]:
+    """The routes of all addresses through a link."""
+    rows = Path("/proc/thread-self/net/ipv6_route").read_text().splitlines()
+    return [row for row in rows if row.split()[1] == "00" and row.split()[9] == link]
+
+
+@needs(Path("/proc/net/if_inet6").exists(), "this machine has no IPv6")
+async def test_pod_cannot_become_the_router_of_the_machine(root: Path) -> None:
+    """As with CVE-2020-10749; also not a pod of an earlier agent. The kernel accepts advertisements by default."""
+    async with make_runtime(root, pod_cidr=CIDR) as runtime:
+        ward = await server(Lab(runtime, root.parent))
+        link, own = f"veth{ward.sandbox_id[:11]}", await address_of(ward)
+        advertise(root / "networks", ward.sandbox_id, udp_frame(ethernet_of(link), own, (GATEWAY, 7000)))
+        assert ipv6_default_routes(link) == []
+    enable_ipv6(link)
+    async with make_runtime(root, pod_cidr=CIDR) as runtime:
+        advertise(root / "networks", ward.sandbox_id, udp_frame(ethernet_of(link), own, (GATEWAY, 7000)))
+        assert ipv6_default_routes(link) == []
+        await stop_everything(runtime)
+
+
+def advertise(networks: Path, name: str, last: bytes) -> None:
+    """Have a pod offer to be the router of the machine, and wait until that has seen it; `last` comes to its port 7000."""
+    with (
+        NetworkNamespaces(networks).entered(name),
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw,
+    ):
+        raw.bind(("eth0", 0x0800))
+        sender = raw.dup()
+    with here(socket.SOCK_DGRAM) as node, sender:
+        node.bind((GATEWAY, 7000))
+        node.settimeout(10)
+        sender.send(router_advertisement())
+        # The kernel handles the packets of a link in their order.
+        sender.send(last)
+        node.recv(10)
 
 
 def ethernet_of(link: str) -> str:

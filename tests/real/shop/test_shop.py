@@ -10,10 +10,22 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
-from shop import NEXT_VERSION, PATIENCE, Shop, mounts_below, shop_on_containerd, shop_on_processes
+from shop import (
+    NEXT_VERSION,
+    PATIENCE,
+    Shop,
+    mounts_below,
+    shop_of_ordinary_user,
+    shop_on_containerd,
+    shop_on_processes,
+)
 
 pytestmark = pytest.mark.timeout(180)
-_WAYS = {"processes as root": shop_on_processes, "containerd": shop_on_containerd}
+_WAYS = {
+    "processes as root": shop_on_processes,
+    "containerd": shop_on_containerd,
+    "processes of an ordinary user": shop_of_ordinary_user,
+}
 _MOST_BYTES = 130_000_000
 # What every client library of Kubernetes does in a pod.
 _IN_CLUSTER = """

@@ -53,3 +53,11 @@ async def test_pod_networks_of_nodes_are_accepted(asker: Asker) -> None:
     assert [peers.accepts(one) for one in ("10.244.3.9", "10.244.4.9")] == [True, False]
     await asker.ask("DELETE", f"{NODES}/n")
     assert not peers.accepts("10.244.3.9")
+
+
+async def test_pod_network_is_read_as_the_api_accepts_it(asker: Asker) -> None:
+    """Host bits and leading zeros are valid there: the server must neither fail nor forget the node."""
+    peers = LocalPeers(asker.api.store)
+    for name, block in (("a", "10.244.3.1/24"), ("b", "010.245.0.0/24")):
+        await asker.ask("POST", NODES, {"metadata": {"name": name}, "spec": {"podCIDR": block}})
+    assert [peers.accepts(one) for one in ("10.244.3.9", "10.245.0.9", "10.246.0.9")] == [True, True, False]

@@ -1,6 +1,6 @@
 """Which clients of the DNS server get answers."""
 
-from pykubelet.api.generated.core import Node, NodeSpec, Pod, PodIP, PodStatus
+from pykubelet.api.generated.core import Node, NodeAddress, NodeSpec, NodeStatus, Pod, PodIP, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.dns.clients import DnsClients
 from pykubelet.testing import build
@@ -46,3 +46,11 @@ def test_pod_ranges_of_nodes_are_clients() -> None:
     assert found.allows("10.9.3.4")
     found.remove_node(node)
     assert not found.allows("10.9.3.4")
+
+
+def test_addresses_of_nodes_are_clients_and_unreadable_ones_are_passed_over() -> None:
+    """The API does not check what a node reports."""
+    addresses = (NodeAddress(type="InternalIP", address="node-1"), NodeAddress(type="InternalIP", address="192.0.2.7"))
+    spec, found = NodeSpec(pod_cidrs=("010.9.0.1/16",)), clients()
+    found.put_node(Node(metadata=ObjectMeta(name="n"), spec=spec, status=NodeStatus(addresses=addresses)))
+    assert [found.allows(one) for one in ("192.0.2.7", "10.9.3.4", "192.0.2.8")] == [True, True, False]

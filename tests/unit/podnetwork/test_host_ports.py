@@ -84,6 +84,20 @@ def test_first_mapping_of_a_port_counts() -> None:
     assert ports.everything() == ""
 
 
+def test_table_that_is_made_anew_has_no_ports_of_a_pod_that_is_going() -> None:
+    """Otherwise they would come back after their removal, and lead to an address that nobody has. No other pod gets them."""
+    ports, mappings = HostPorts("t"), (port_mapping("TCP", "", 80, 8080),)
+    added = ports.add("a", "10.0.0.2", mappings)
+    assert ports.removal("a") != ""
+    assert ports.everything() == ""
+    with pytest.raises(HostPortError):
+        ports.add("b", "10.0.0.3", mappings)
+    # A cancelled removal is repeated.
+    assert ports.removal("a") != ""
+    ports.forget("a")
+    assert ports.add("a", "10.0.0.2", mappings) == added == ports.everything()
+
+
 @pytest.mark.parametrize(
     ("host_ip", "is_on_loopback"), [("", True), ("127.0.0.1", True), ("192.0.2.1", False), ("::", True)]
 )

@@ -1,11 +1,12 @@
-"""Which addresses a new pod may get."""
+"""Which addresses a new pod may get, and the table of the pods of a folder."""
 
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.podnetwork.masquerade import rules
+from pykubelet.podnetwork.masquerade import Masquerade, rules
 from pykubelet.podnetwork.network_operations import free_addresses
 
 RANGE = IPv4Network("10.244.0.0/29")
@@ -26,3 +27,12 @@ def test_rules_replace_those_of_an_earlier_agent_in_one_transaction() -> None:
     lines = rules("pykubelet-1", "10.244.0.0/24", "10.244.0.0/16").splitlines()
     assert lines[:3] == ["add table ip pykubelet-1", "delete table ip pykubelet-1", "table ip pykubelet-1 {"]
     assert "    ip saddr 10.244.0.0/24 ip daddr != 10.244.0.0/16 masquerade" in lines
+
+
+def test_table_of_a_folder_has_one_name(tmp_path: Path) -> None:
+    """Whatever path leads to it: another name would leave the table of an earlier agent with its host ports."""
+    folder = tmp_path / "networks"
+    (tmp_path / "link").symlink_to(tmp_path)
+    names = {Masquerade(path, "").table for path in (folder, tmp_path / "link/networks", tmp_path / "x/../networks")}
+    assert names == {Masquerade(folder, "").table}
+    assert Masquerade(tmp_path / "other", "").table not in names

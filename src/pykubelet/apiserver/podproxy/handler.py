@@ -16,6 +16,7 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from typing import NamedTuple
 
 from aiohttp import web
@@ -28,6 +29,7 @@ from pykubelet.apiserver.podproxy import location
 from pykubelet.apiserver.podproxy.location import ProxyTarget, Query
 from pykubelet.apiserver.request import ApiRequest
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.request import pairs, read_target
 from pykubelet.httpserver.server import read_body
 from pykubelet.httpserver.upgrade import HijackedResponse, hijack
@@ -100,9 +102,15 @@ class NodeProxy:
     """
 
     def __init__(
-        self, get: Callable[[StoreKey], StoreEntry | None], node_tls: ssl.SSLContext, *, nodes_at_loopback: bool
+        self,
+        get: Callable[[StoreKey], StoreEntry | None],
+        node_tls: ssl.SSLContext,
+        *,
+        nodes_at_loopback: bool,
+        dialer: Dialer | None = None,
     ) -> None:
         self._get, self._node_tls, self._nodes_at_loopback = get, node_tls, nodes_at_loopback
+        self._dialer = dialer or Dialer()
         self._listening: dict[tuple[str, int], str] = {}
         # Pods may use any certificate; upstream does not verify it either.
         self._pod_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -153,10 +161,11 @@ class NodeProxy:
             at_home = target.is_node and all(location.is_proxyable(address, at_loopback=True) for address in addresses)
             raise errors.BadRequest(f"address not allowed{_NODE_AT_LOOPBACK if at_home else ''}")
         name = host if tls else None
+        connect = partial(self._dialer.open_connection, port=target.port, tls=tls, server_hostname=name)
         for address in addresses[:-1]:
             with suppress(OSError):
-                return StreamPair(*await asyncio.open_connection(address, target.port, ssl=tls, server_hostname=name))
-        return StreamPair(*await asyncio.open_connection(addresses[-1], target.port, ssl=tls, server_hostname=name))
+                return StreamPair(*await connect(address))
+        return StreamPair(*await connect(addresses[-1]))
 
     async def ask(self, target: ProxyTarget, server: StreamPair, request: bytes) -> bytes:
         """Sends a request and returns the response head, however long it takes; Unavailable if none comes."""

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.times import format_duration
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.http_client import KUBERNETES_VERSION, dial_failure, host_port
 from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeState, opened
 
@@ -59,7 +60,9 @@ _STREAM = 1
 _PAUSE_SECONDS = 1.0
 
 
-async def probe_grpc(host: str, port: int, service: str, timeout_seconds: int) -> ProbeAttempt:
+async def probe_grpc(
+    host: str, port: int, service: str, timeout_seconds: int, dialer: Dialer | None = None
+) -> ProbeAttempt:
     """Call the health service; succeed if it responds that the given service is serving."""
     address = host_port(host, port)
     call = UnaryCall(request_fields(address, timeout_seconds), request_message(service))
@@ -67,7 +70,7 @@ async def probe_grpc(host: str, port: int, service: str, timeout_seconds: int) -
         async with asyncio.timeout(timeout_seconds):
             while True:
                 try:
-                    async with opened(host, port) as (reader, writer):
+                    async with opened(host, port, dialer or Dialer()) as (reader, writer):
                         return probe_result(await _response(call, reader, writer), timeout_seconds)
                 except (GrpcCallError, OSError) as error:
                     if call.is_connected:

@@ -17,6 +17,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.http_client import Headers, HttpGetRequest, redirected_headers, request_failure
 from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeError, ProbeState
 
@@ -107,8 +108,9 @@ def redirect_target(first: str, url: str, answer: HttpProbeResponse) -> str | No
 class AiohttpProbeClient:
     """Sends the requests with aiohttp. Implements HttpProbeClient."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialer: Dialer | None = None) -> None:
         self._session: aiohttp.ClientSession | None = None
+        self._dialer = dialer or Dialer()
 
     async def get(self, url: str, headers: Headers, *, deadline: float) -> HttpProbeResponse:
         response = await self._response(url, headers, deadline)
@@ -130,8 +132,9 @@ class AiohttpProbeClient:
 
     async def _response(self, url: str, headers: Headers, deadline: float) -> aiohttp.ClientResponse:
         try:
-            async with asyncio.timeout_at(deadline):
-                return await self._opened().get(_url(url), headers=CIMultiDict(headers), allow_redirects=False)
+            target = _url(url)
+            async with asyncio.timeout_at(deadline), self._dialer.prepared(target.host or ""):
+                return await self._opened().get(target, headers=CIMultiDict(headers), allow_redirects=False)
         except TimeoutError as error:
             raise HttpProbeError(_NO_HEADERS) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -140,7 +143,13 @@ class AiohttpProbeClient:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=False, force_close=True, limit=0, use_dns_cache=False),
+                connector=aiohttp.TCPConnector(
+                    ssl=False,
+                    force_close=True,
+                    limit=0,
+                    use_dns_cache=False,
+                    socket_factory=self._dialer.socket_factory,
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # The caller sets the timeout.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),

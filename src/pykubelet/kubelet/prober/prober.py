@@ -15,6 +15,7 @@ from pykubelet.api.generated.core import Container, PodStatus, Probe
 from pykubelet.api.pods import pod_label
 from pykubelet.api.times import format_duration
 from pykubelet.client.recorder import WARNING, EventRecorder, container_reference, format_pod
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.http_client import Headers, container_port, host_port, http_get_request
 from pykubelet.kubelet.expansion import expand_all, mapping_func_for
 from pykubelet.kubelet.prober.grpc_probe import probe_grpc
@@ -43,13 +44,16 @@ class SocketProber(Protocol):
 
 
 class SystemSocketProber:
-    """Probes over sockets of the machine."""
+    """Probes over real sockets, by default of the machine's network."""
+
+    def __init__(self, dialer: Dialer | None = None) -> None:
+        self._dialer = dialer or Dialer()
 
     async def tcp(self, host: str, port: int, timeout_seconds: int) -> ProbeAttempt:
-        return await probe_tcp(host, port, timeout_seconds)
+        return await probe_tcp(host, port, timeout_seconds, self._dialer)
 
     async def grpc(self, host: str, port: int, service: str, timeout_seconds: int) -> ProbeAttempt:
-        return await probe_grpc(host, port, service, timeout_seconds)
+        return await probe_grpc(host, port, service, timeout_seconds, self._dialer)
 
 
 class Prober:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.http_client import dial_failure, host_port
 
 
@@ -39,10 +40,10 @@ class ProbeError(Exception):
         self.state = state
 
 
-async def probe_tcp(host: str, port: int, timeout_seconds: float) -> ProbeAttempt:
+async def probe_tcp(host: str, port: int, timeout_seconds: float, dialer: Dialer | None = None) -> ProbeAttempt:
     """Succeed if a connection can be opened in time."""
     try:
-        async with asyncio.timeout(timeout_seconds), opened(host, port):
+        async with asyncio.timeout(timeout_seconds), opened(host, port, dialer or Dialer()):
             return ProbeAttempt(ProbeState.SUCCESS)
     except TimeoutError:
         return ProbeAttempt(ProbeState.FAILURE, f"dial tcp {host_port(host, port)}: i/o timeout")
@@ -51,9 +52,11 @@ async def probe_tcp(host: str, port: int, timeout_seconds: float) -> ProbeAttemp
 
 
 @asynccontextmanager
-async def opened(host: str, port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def opened(
+    host: str, port: int, dialer: Dialer
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """Open a connection for the duration of the context; raises OSError if that fails."""
-    reader, writer = await asyncio.open_connection(host, port)
+    reader, writer = await dialer.open_connection(host, port)
     try:
         yield reader, writer
     finally:

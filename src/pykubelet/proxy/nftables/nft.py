@@ -3,13 +3,16 @@
 Upstream: pkg/proxy/nftables/supported.go, pkg/proxy/nftables/cleanup.go
 """
 
+import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from pykubelet.podnetwork.nft import NFT_SECONDS, RunNft, nft_program, run_nft
+from pykubelet.podnetwork.conntrack import open_conntrack
+from pykubelet.podnetwork.holder_client import HolderClient
+from pykubelet.podnetwork.nft import NFT_SECONDS, nft_program, run_nft
 from pykubelet.proxy.nftables.rules import TABLE
 from pykubelet.proxy.nftables.table import KernelTable
 from pykubelet.proxy.serviceport import IPFamily
@@ -23,10 +26,15 @@ class NftError(Exception):
 
 
 class Nft:
-    """The program nft, in the network namespace of this process, or where `run_there` runs it."""
+    """The program nft, in the network namespace of this process, or in that of a holder."""
 
-    def __init__(self, run_there: RunNft = run_nft) -> None:
-        self._run_nft = run_there
+    def __init__(self, holder: HolderClient | None = None) -> None:
+        self._run_nft = run_nft if holder is None else holder.run_nft
+        self._holder = holder
+
+    async def open_conntrack(self) -> socket.socket:
+        """A netlink socket for the connections that are tracked where the rules are; OSError if there is none."""
+        return open_conntrack() if self._holder is None else await self._holder.open_conntrack()
 
     async def problem(self) -> str:
         """The reason why Services cannot have rules here; empty if they can."""

@@ -241,10 +241,13 @@ class Proxier:
             ports = {port for _, port in frontends}
             if not frontends:
                 continue
+            port = next(iter(ports)) if len(ports) == 1 else None
             try:
-                flows = await in_thread(read_flows, family, next(iter(ports)) if len(ports) == 1 else None)
-                if stale := stale_flows(flows, frontends):
-                    count = await in_thread(delete_flows, family, stale)
+                with await self._nft.open_conntrack() as netlink:
+                    flows = await in_thread(read_flows, netlink, family, port)
+                    stale = stale_flows(flows, frontends)
+                    count = await in_thread(delete_flows, netlink, family, stale) if stale else 0
+                if stale:
                     log.debug("stale UDP connections ended", family=family, count=count)
             except OSError as error:
                 log.warning("stale UDP connections not ended", error=error, family=family)

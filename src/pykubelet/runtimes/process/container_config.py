@@ -181,13 +181,14 @@ def container_config(
     hostname: str,
     resolv_conf: str = "",
     network: str = "",
+    network_holder: str = "",
     host: ProcessHost,
     now: datetime,
 ) -> ContainerConfig:
     """The configuration of a container; RuntimeFailure if this node cannot run it as specified.
 
     `resolv_conf` is the file that it gets instead of the machine's resolv.conf; empty for the machine's. `network` is the
-    file of its network namespace, empty for the machine's.
+    file of its network namespace, empty for the machine's; that file exists only for the holder in `network_holder`, if given.
     """
     container, context = request.container, request.container.security_context
     argv = (*request.command, *request.args)
@@ -207,6 +208,7 @@ def container_config(
         user=user if host.me.uid == 0 and host.way in {BY_ROOT, NO_NAMESPACE} else None,
         way=host.way,
         network=network,
+        network_holder=network_holder if network else "",
         mounts=(*mounts_of(request, host.way), *_resolver_mount(request, resolv_conf)),
         read_only_root=is_read_only,
         hostname="" if request.pod.spec.host_network else hostname,

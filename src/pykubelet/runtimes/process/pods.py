@@ -86,6 +86,10 @@ class ProcessPods:
         pod = self._pods.get(uid)
         return self._value(pod) if pod is not None else None
 
+    def sandboxes(self) -> list[SandboxRecord]:
+        """The sandboxes of all pods."""
+        return [one for pod in self._pods.values() for one in pod.sandboxes]
+
     def owner(self, id: str) -> tuple[PodEntry | None, ContainerEntry | None]:
         """The pod of a sandbox or container, and the container if the id is one."""
         return self._owners.get(id, (None, None))

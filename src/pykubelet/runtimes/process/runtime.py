@@ -11,7 +11,7 @@ import hashlib
 import os
 import pwd
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -117,13 +117,16 @@ class ProcessRuntime:
             self._pods.put_container(entry)
 
     async def _restore_sandboxes(self, records: Sequence[SandboxRecord]) -> None:
-        known = {one.id: one.address for one in records if one.address and one.value(self._boot_id, ()).is_ready}
-        _, last = max(((one.created_at, one.address) for one in records if one.address), default=(None, ""))
-        with _failures():
-            lost = await self._networks.open(known, last, {one.id: one.mappings for one in records})
+        lost = await _lost_networks(self._networks, records, self._boot_id)
         for record in records:
             # A sandbox without its network cannot get containers; the kubelet replaces it.
             self._pods.put_sandbox(msgspec.structs.replace(record, is_stopped=True) if record.id in lost else record)
+
+    async def restore_networks(self) -> None:
+        """Stop the sandboxes whose networks are gone because the process that kept them was killed."""
+        lost = await _lost_networks(self._networks, records := self._pods.sandboxes(), self._boot_id)
+        for record in (one for one in records if one.id in lost):
+            await self._record_stop(msgspec.structs.replace(record, is_stopped=True))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -144,7 +147,7 @@ class ProcessRuntime:
         return self._hints.subscribe()
 
     async def create_sandbox(self, request: SandboxRequest) -> str:
-        record = sandbox_record(request, id=self._new_id(), created_at=self._clock.now(), boot_id=self._boot_id)
+        record = sandbox_record(request, id=_new_id(self._ids), created_at=self._clock.now(), boot_id=self._boot_id)
         has_network = self._networks.is_enabled and not record.host_network
         # In memory before it is on disk, so that a cancelled call leaves nothing unknown behind; ready with its network.
         self._pods.put_sandbox(msgspec.structs.replace(record, is_stopped=has_network))
@@ -167,17 +170,17 @@ class ProcessRuntime:
             await self._shims.finish_in_thread(self._folders.write_sandbox, record)
 
     async def create_container(self, request: ContainerRequest) -> str:
-        pod, _ = self._pods.owner(request.sandbox_id)
-        is_same = pod is not None and pod.facts.uid == request.pod.metadata.uid
-        sandbox = pod.sandbox(request.sandbox_id) if pod is not None and is_same else None
+        (pod, _), uid = self._pods.owner(request.sandbox_id), request.pod.metadata.uid
+        sandbox = pod.sandbox(request.sandbox_id) if pod is not None and pod.facts.uid == uid else None
         if sandbox is None or sandbox.is_stopped or sandbox.boot_id != self._boot_id:
             raise RuntimeFailure(f'sandbox "{request.sandbox_id}" is not ready')
         config = container_config(
             request,
-            id=self._new_id(),
+            id=_new_id(self._ids),
             hostname=sandbox.hostname,
             resolv_conf=await self._shims.in_thread(self._write_resolv_conf, request),
             network=str(self._networks.path(sandbox.id)) if sandbox.address else "",
+            network_holder=self._networks.holder,
             host=self._host,
             now=self._clock.now(),
         )
@@ -365,9 +368,6 @@ class ProcessRuntime:
         self._pods.touch(entry)
         self._hints.offer(entry.facts.pod.uid)
 
-    def _new_id(self) -> str:
-        return hashlib.sha256(self._ids.uid().encode()).hexdigest()
-
 
 class ProcessImages:
     """Images for a runtime without images: every image counts as present and runs as user `uid`."""
@@ -390,6 +390,18 @@ class ProcessImages:
     def _image(self, name: str) -> Image:
         digest = hashlib.sha256(name.encode()).hexdigest()
         return Image(id=f"sha256:{digest}", names=(name,), user=str(self._uid))
+
+
+async def _lost_networks(networks: PodNetworks, records: Sequence[SandboxRecord], boot_id: str) -> Collection[str]:
+    """Take over the networks of sandboxes; returns the sandboxes whose networks are gone."""
+    known = {one.id: one.address for one in records if one.address and one.value(boot_id, ()).is_ready}
+    _, last = max(((one.created_at, one.address) for one in records if one.address), default=(None, ""))
+    with _failures():
+        return await networks.open(known, last, {one.id: one.mappings for one in records})
+
+
+def _new_id(ids: Ids) -> str:
+    return hashlib.sha256(ids.uid().encode()).hexdigest()
 
 
 async def _all_ended(entries: Sequence[ContainerEntry], seconds: float) -> bool:

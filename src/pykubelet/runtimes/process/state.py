@@ -114,6 +114,8 @@ class ContainerConfig(Struct, frozen=True, gc=False, kw_only=True):
     """How the container gets its mount namespace: see `shim/rootfs.py`."""
     network: str
     """The file of the pod's network namespace; empty for the machine's network."""
+    network_holder: str
+    """The folder of the process in whose user namespace the network is; empty if there is none."""
     mounts: tuple[Mount, ...]
     read_only_root: bool
     hostname: str

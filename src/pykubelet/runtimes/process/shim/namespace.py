@@ -5,17 +5,27 @@ lets bubblewrap create it. bwrap then runs a waiting program in the new namespac
 that is setuid root creates namespaces that we cannot join, so it is not used.
 """
 
+import errno
 import os
 import socket
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
 
+from pykubelet.aio.packets import receive, send
 from pykubelet.runtimes.process.shim import kernel, rootfs
 from pykubelet.runtimes.process.shim.rootfs import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NO_NAMESPACE
 
 _FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_KINDS = {"mnt": kernel.NEW_MOUNTS, "uts": kernel.NEW_HOST_NAME, "user": kernel.NEW_USERS}
+_KINDS = {
+    "mnt": kernel.NEW_MOUNTS,
+    "net": kernel.NEW_NETWORK,
+    "user": kernel.NEW_USERS,
+    "uts": kernel.NEW_HOST_NAME,
+}
+# The name that podnetwork/holder.py gives its socket.
+_HOLDER_SOCKET = "socket"
+_HOLDER_SECONDS = 30.0
 _PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
 # Prints its PID and waits for the end of its input.
 _HOLDER = ("/bin/sh", "-c", "echo $$; read line")
@@ -42,9 +52,18 @@ def _works(way: str) -> bool:
 
 
 def make_namespace(
-    way: str, mounts: Sequence[rootfs.ViewMount], *, spare: rootfs.ViewMount, root: str, hostname: str, read_only: bool
+    way: str,
+    mounts: Sequence[rootfs.ViewMount],
+    *,
+    spare: rootfs.ViewMount,
+    root: str,
+    hostname: str,
+    read_only: bool,
+    has_users: bool = False,
 ) -> None:
     """Moves this process into new namespaces; `root` is an empty directory for the new root.
+
+    With `has_users` it is in a user namespace already in which it may create the others.
 
     `spare` is mounted if there is nothing at its path. A missing host path becomes an empty directory, as in every container
     runtime. OSError or ImpossibleView if that is not possible.
@@ -57,7 +76,7 @@ def make_namespace(
     if way == BY_BUBBLEWRAP:
         _borrow(steps, hostname)
         return
-    _separate(way, with_host_name=bool(hostname))
+    _separate(BY_ROOT if has_users else way, with_host_name=bool(hostname))
     if hostname:
         socket.sethostname(hostname)
     for step in steps:
@@ -72,10 +91,30 @@ def join_network(path: str) -> None:
     os.close(handle)
 
 
-def join_namespace(way: str, pid: int, *, with_host_name: bool) -> None:
+def join_held_network(holder: str, name: str) -> None:
+    """Moves this process into the user and network namespaces that the holder in a folder keeps for a pod."""
+    connection, folder = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET), os.open(holder, _FOLDER_FLAGS)
+    try:
+        # Waits if very many containers start at once.
+        connection.connect(f"/proc/self/fd/{folder}/{_HOLDER_SOCKET}")
+        connection.settimeout(_HOLDER_SECONDS)
+        send(connection, {"op": "namespaces", "name": name, "id": 1})
+        reply, files = receive(connection)
+    finally:
+        connection.close()
+        os.close(folder)
+    if reply is None or len(files) != 2:
+        raise ConnectionResetError(errno.ECONNRESET, "the network of the pod is gone")
+    for handle, kind in zip(files, (kernel.NEW_USERS, kernel.NEW_NETWORK), strict=True):
+        kernel.join(handle, kind)
+        os.close(handle)
+
+
+def join_namespace(way: str, pid: int, *, with_host_name: bool, with_network: bool = False) -> None:
     """Moves this process into the namespaces of another one, which must not end meanwhile."""
     # User first, which gives the right to join the others; all opened before, because /proc may change.
-    names = (*(["user"] if way != BY_ROOT else []), *(["uts"] if with_host_name else []), "mnt")
+    wanted = {"user": way != BY_ROOT, "net": with_network, "uts": with_host_name, "mnt": True}
+    names = [name for name, is_wanted in wanted.items() if is_wanted]
     handles = [(name, os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)) for name in names]
     for name, handle in handles:
         kernel.join(handle, _KINDS[name])

@@ -330,14 +330,17 @@ def _set_oom_score(score: int) -> None:
 
 
 def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
-    way = config["way"]
-    if config["network"]:
-        # Before the view of the container hides the file.
-        namespace.join_network(config["network"])
-    if way == NO_NAMESPACE:
+    way, network, holder = config["way"], config["network"], config["network_holder"]
+    if beside and way != NO_NAMESPACE:
+        has_name = bool(config["hostname"])
+        namespace.join_namespace(way, beside, with_host_name=has_name, with_network=bool(network))
         return
-    if beside:
-        namespace.join_namespace(way, beside, with_host_name=bool(config["hostname"]))
+    # Before the view of the container hides the file.
+    if holder:
+        namespace.join_held_network(holder, os.path.basename(network))
+    elif network:
+        namespace.join_network(network)
+    if way == NO_NAMESPACE:
         return
     mounts = [rootfs.ViewMount(**mount) for mount in config["mounts"]]
     # Relative: the shim works in the container's state folder.
@@ -352,6 +355,7 @@ def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
         root=root,
         hostname=config["hostname"],
         read_only=read_only,
+        has_users=bool(holder),
     )
 
 
