@@ -224,6 +224,10 @@ CONSTANTS: dict[str, dict[str, Any]] = {
     "apiserver.storage.watch_cache": {"HELD_CHANGES": 256, "READ_AT_ONCE": 500},
     "apiserver.tables.jsonpath": {"_MAX_STEPS": 100},
     # staging/src/k8s.io/apimachinery
+    "api.field_errors": {
+        "GO_SPACE": "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+        "\u2028\u2029\u202f\u205f\u3000",
+    },
     "api.cron": {"_MAX_DURATION_DIGITS": 20, "_YEARS": 5},
     "api.names": {
         "QUALIFIED_NAME_MAX_LENGTH": 63,

@@ -14,6 +14,7 @@ from scheduler_views import facts, labelled, node, pod, view
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 FOO = {"matchExpressions": [{"key": "foo", "operator": "Exists"}]}
+BAR = {"matchExpressions": [{"key": "bar", "operator": "Exists"}]}
 SMALL = {"cpu": "1", "memory": "1Gi", "pods": "2", "example.com/gpu": "1", "ephemeral-storage": "1Gi"}
 
 
@@ -188,6 +189,21 @@ def term(**fields: Any) -> list[dict[str, Any]]:
             ["node(s) didn't satisfy existing pods anti-affinity rules"],
         ),
         ({}, {"affinity": {"podAntiAffinity": {REQUIRED: term()}}}, {}, []),
+        # A pod may be the first of its kind only if it matches each of its terms itself.
+        ({"podAffinity": {REQUIRED: [*term(), *term(labelSelector=BAR)]}}, {}, {"foo": "", "bar": ""}, []),
+        (
+            {"podAffinity": {REQUIRED: [*term(), *term(labelSelector=BAR)]}},
+            {},
+            {"foo": ""},
+            ["node(s) didn't match pod affinity rules"],
+        ),
+        ({"podAffinity": {REQUIRED: [*term(), *term(labelSelector=BAR)]}}, {"labels": {"foo": "", "bar": ""}}, {}, []),
+        (
+            {"podAffinity": {REQUIRED: [*term(), *term(labelSelector=BAR)]}},
+            {"labels": {"foo": ""}},
+            {},
+            ["node(s) didn't match pod affinity rules"],
+        ),
     ],
     ids=[
         "near",
@@ -199,6 +215,10 @@ def term(**fields: Any) -> list[dict[str, Any]]:
         "all namespaces",
         "shunned",
         "shuns others",
+        "first of both kinds",
+        "first of one kind",
+        "near one of both kinds",
+        "near one of one kind",
     ],
 )
 def test_pod_affinity(

@@ -57,6 +57,7 @@ RULES: dict[str, tuple[str, ...]] = {
     "discovery.v1.EndpointSlice": (*_PREPARED, *_WARNED),
     "events.v1.Event": (*_BASIC, *_ON_UPDATE, "fields"),
     "networking.v1.Ingress": (*_WHOLE, "create warnings", "status warnings"),
+    "networking.v1.IngressClass": _PREPARED,
     "networking.v1.NetworkPolicy": (*_PREPARED, *_WARNED),
     "node.v1.RuntimeClass": (*_BASIC, *_WARNED, *_ON_UPDATE, *_CONDITIONAL),
     "scheduling.v1.PriorityClass": _PREPARED,

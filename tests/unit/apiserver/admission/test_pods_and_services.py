@@ -10,7 +10,7 @@ from pykubelet.api.errors import Forbidden
 from pykubelet.api.serializer import encode
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
-from pykubelet.apiserver.admission.pods import PriorityAndTolerations, with_default_tolerations
+from pykubelet.apiserver.admission.pods import PriorityAndTolerations, with_default_tolerations, with_old_priority
 from pykubelet.apiserver.admission.services import ServiceAllocation
 from pykubelet.apiserver.handlers.write import run_admission
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
@@ -122,6 +122,23 @@ def test_plugins_leave_other_kinds_and_deletions_alone() -> None:
     for rule in (PriorityAndTolerations(list), ServiceAllocation(list), NodeTaint()):
         assert run_admission((rule,), _request("configmaps"), document, None) is document
         assert rule.admit(_request("pods"), None, document) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ({"priority": 1, "preemptionPolicy": "Never"}, {}, {"priority": 1, "preemptionPolicy": "Never"}),
+        ({"priority": 1}, {}, {"priority": 1}),
+        ({"priority": 1}, {"priority": 2}, {"priority": 2}),
+        ({}, {"priority": 2}, {"priority": 2}),
+        ({"hostname": "h"}, {}, {}),
+    ],
+    ids=["omitted", "without a policy", "changed", "new", "another field"],
+)
+def test_update_that_omits_the_priority_keeps_it(
+    old: dict[str, Any], new: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert with_old_priority(_pod(**new), _pod(**old)) == _pod(**expected)
 
 
 def test_new_node_gets_a_taint_and_a_known_one_does_not() -> None:

@@ -168,8 +168,21 @@ def test_changes_are_recorded_by_their_direction() -> None:
     history.scaled(1, 5, NOW, behavior)
     history.scaled(5, 2, NOW + 1, behavior)
     assert (history.added, history.removed) == ([(NOW, 4)], [(NOW + 1, 3)])
-    history.scaled(2, 3, NOW + 61, behavior)
-    assert (history.added, history.removed) == ([(NOW + 61, 1)], [])
+    history.scaled(2, 1, NOW + 30, behavior)
+    assert (history.added, history.removed) == ([(NOW, 4)], [(NOW + 1, 3), (NOW + 30, 1)])
+    history.scaled(2, 3, NOW + 90, behavior)
+    assert (history.added, history.removed) == ([(NOW + 90, 1)], [])
+
+
+def test_changes_are_kept_for_the_longest_period_of_a_policy() -> None:
+    long = HPAScalingPolicy(type="Pods", value=4, period_seconds=120)
+    behavior = spec(scale_up=HPAScalingRules(policies=(PODS,)), scale_down=HPAScalingRules(policies=(long,))).behavior
+    history = ScaleHistory()
+    history.scaled(1, 5, NOW, behavior)
+    history.scaled(5, 6, NOW + 119, behavior)
+    assert history.added == [(NOW, 4), (NOW + 119, 1)]
+    history.scaled(6, 7, NOW + 120, behavior)
+    assert history.added == [(NOW + 119, 1), (NOW + 120, 1)]
 
 
 def test_changes_older_than_every_period_are_dropped() -> None:
