@@ -238,12 +238,11 @@ class BoundedListener:
             del self._unfinished[connection]
 
     def close(self, connection: Connection) -> None:
-        """Close a connection at once, or forget one that is closed."""
-        if connection.state is ConnectionState.CLOSED:
-            return
+        """Close a connection at once."""
         state = connection.state
-        self._move(connection, ConnectionState.CLOSED)
-        self.head_complete(connection)
+        if state is ConnectionState.CLOSED:
+            return
+        self.lost(connection)
         if state in _WAITING:
             self._loop.remove_reader(connection.socket)
             connection.socket.close()
@@ -253,6 +252,14 @@ class BoundedListener:
             # The handshake fails, and its task closes the socket.
             with suppress(OSError):
                 connection.socket.shutdown(socket.SHUT_RDWR)
+
+    def lost(self, connection: Connection) -> None:
+        """Forget a connection that is closed. Its transport is not used any more: Python 3.11.2 cannot abort a lost one."""
+        state = connection.state
+        if state is ConnectionState.CLOSED:
+            return
+        self._move(connection, ConnectionState.CLOSED)
+        self.head_complete(connection)
         if state in _PLACED:
             self._grant()
 

@@ -259,7 +259,7 @@ class _Protocol(web.RequestHandler):
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self.listener.close(self.connection)
+        self.listener.lost(self.connection)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
