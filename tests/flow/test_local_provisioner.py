@@ -3,7 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from pykubelet.api.schema import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from volume_rig import NODE, VolumeBench, volume_bench
 
 
@@ -38,6 +41,28 @@ async def test_folder_is_made_for_the_first_consumer(tmp_path: Path) -> None:
         assert dict(volume.spec.capacity) == {"storage": "3Gi"}
         assert (volume.spec.persistent_volume_reclaim_policy, volume.spec.storage_class_name) == ("Delete", "standard")
         await bench.until_event("ProvisioningSucceeded", f"Successfully provisioned volume {claim.spec.volume_name}")
+
+
+@pytest.mark.parametrize("is_enforced", [True, False])
+async def test_capacity_that_nothing_enforces_is_an_event(tmp_path: Path, is_enforced: bool) -> None:
+    """The folder is made, and expanded, with the bytes that the claim requests."""
+    capacities: list[int] = []
+
+    def make(_: str, capacity: int) -> bool:
+        capacities.append(capacity)
+        return is_enforced
+
+    def expand(_: str, capacity: int) -> None:
+        capacities.append(capacity)
+
+    here = LocalVolumes(node_name=NODE, root=tmp_path / "volumes", make=make, expand=expand, remove=lambda _: None)
+    async with volume_bench(tmp_path, local_volumes=here) as bench:
+        await provisioned(bench)
+        await bench.change(PERSISTENT_VOLUME_CLAIMS, "data", {"spec": {"resources": {"requests": {"storage": "2Gi"}}}})
+        await bench.until_event("VolumeResizeSuccessful", "Resize volume succeeded")
+        text = f"the volume may grow beyond its capacity: no project quotas on the file system of {here.root}"
+        assert await bench.events("CapacityNotEnforced") == ([] if is_enforced else [text])
+    assert capacities == [1 << 30, 2 << 30]
 
 
 async def test_folder_goes_with_its_claim_without_following_links(tmp_path: Path) -> None:

@@ -115,18 +115,24 @@ class VolumeBench(Bench):
 
 
 @asynccontextmanager
-async def volume_bench(folder: Path, *, provisions: bool = False) -> AsyncIterator[VolumeBench]:
-    """Runs the volume controllers and the scheduler; `provisions` adds the local provisioner of NODE."""
+async def volume_bench(
+    folder: Path, *, provisions: bool = False, local_volumes: LocalVolumes | None = None
+) -> AsyncIterator[VolumeBench]:
+    """Runs the volume controllers and the scheduler; `provisions` adds the local provisioner of NODE, in real folders
+    unless others are given."""
     async with local_api(folder) as api:
         bench = VolumeBench(api.client)
         bench.folder = folder / "volumes"
         folders = VolumeFolders(bench.folder)
-        here = LocalVolumes(node_name=NODE, root=bench.folder, make=folders.make, remove=folders.remove)
+        if provisions:
+            local_volumes = LocalVolumes(
+                node_name=NODE, root=bench.folder, make=folders.make, expand=folders.expand, remove=folders.remove
+            )
         made = volume_controllers(
             client=api.client,
             recorder_of=lambda _: bench.recorder,
             informers=bench.informers,
-            local_volumes=here if provisions else None,
+            local_volumes=local_volumes,
         )
         pods = bench.informers.pods
         scheduler = Scheduler(client=api.client, recorder=bench.recorder, pods=pods, clock=bench.clock)

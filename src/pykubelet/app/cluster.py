@@ -311,7 +311,9 @@ def _local_volumes(settings: ClusterSettings, node: Node) -> LocalVolumes:
     """The folders of provisioned volumes, beside those of the node: a node that is set up anew keeps them."""
     root = settings.data_dir.resolve() / _VOLUMES
     folders = VolumeFolders(root)
-    return LocalVolumes(node_name=node.dependencies.name, root=root, make=folders.make, remove=folders.remove)
+    return LocalVolumes(
+        node_name=node.dependencies.name, root=root, make=folders.make, expand=folders.expand, remove=folders.remove
+    )
 
 
 def _node_settings(settings: ClusterSettings) -> NodeSettings:

@@ -120,9 +120,9 @@ async def test_local_volume_gets_the_group_of_its_pod_once(world: World, folder:
 def test_volume_folder_is_made_once_and_removed_whole(folder: Path) -> None:
     """Making it again changes nothing. An earlier removal that was cut short is finished."""
     folders, root = VolumeFolders(folder / "volumes"), folder / "volumes"
-    folders.make("pvc-1")
+    folders.make("pvc-1", 1 << 20)
     (root / "pvc-1/file").write_text("x")
-    folders.make("pvc-1")
+    folders.make("pvc-1", 1 << 20)
     assert (root / "pvc-1/file").exists()
     (root / ".deleted-pvc-1").mkdir()
     (root / ".deleted-pvc-1/rest").write_text("x")
@@ -139,6 +139,6 @@ def test_volume_folder_that_is_a_link_is_refused(folder: Path) -> None:
     (outside / "file").write_text("x")
     (root / "pvc-1").symlink_to(outside)
     with pytest.raises(OSError, match="pvc-1"):
-        folders.make("pvc-1")
+        folders.make("pvc-1", 1 << 20)
     folders.remove("pvc-1")
     assert (outside / "file").exists()

@@ -75,7 +75,9 @@ class _Beside:
 
     def volumes(self, root: Path) -> None:
         folders = VolumeFolders(root)
-        local = LocalVolumes(node_name=self.node_name, root=root, make=folders.make, remove=folders.remove)
+        local = LocalVolumes(
+            node_name=self.node_name, root=root, make=folders.make, expand=folders.expand, remove=folders.remove
+        )
         recorder = self.recorder(PROVISIONER)
         made = LocalProvisioner(
             client=self.client, recorder=recorder, informers=self.informers, pods=None, local_volumes=local

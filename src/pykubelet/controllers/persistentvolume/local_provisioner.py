@@ -2,8 +2,9 @@
 
 A folder's name comes from the claim's UID, so nothing that a user chooses becomes part of a path. It is removed only if
 its volume was provisioned here, is released, has the policy Delete, and its claim is gone from the API server. Capacity
-is a number that nothing enforces, and an expansion changes that number. The behaviour is that of the provisioners made
-with sig-storage-lib-external-provisioner: their events, annotations and finalizer.
+is enforced where the file system has project quotas; elsewhere it is a number, and an event of the claim says so. The
+behaviour is that of the provisioners made with sig-storage-lib-external-provisioner: their events, annotations and
+finalizer.
 """
 
 import re
@@ -72,11 +73,15 @@ class ProvisioningFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalVolumes:
-    """The folders that a machine provides to its node: where they are, and blocking calls that make and remove one."""
+    """The folders that a machine provides to its node: where they are, and blocking calls by name.
+
+    Capacities are in bytes. `make` returns whether the capacity is enforced.
+    """
 
     node_name: str
     root: Path
-    make: Callable[[str], None]
+    make: Callable[[str, int], bool]
+    expand: Callable[[str, int], None]
     remove: Callable[[str], None]
 
 
@@ -180,7 +185,8 @@ class LocalProvisioner(KeyedController):
         text = f'External provisioner is provisioning volume for claim "{key_of(claim)}"'
         self._event(claim, NORMAL, "Provisioning", text)
         try:
-            await in_thread(self._here.make, name)
+            capacity = storage_of(claim.spec.resources.requests).value()
+            is_enforced = await in_thread(self._here.make, name, capacity)
         except OSError as error:
             text = f'failed to provision volume with StorageClass "{storage_class.metadata.name}": {error}'
             self._event(claim, WARNING, "ProvisioningFailed", text)
@@ -188,6 +194,9 @@ class LocalProvisioner(KeyedController):
         with suppress(AlreadyExists):
             await self._client.create(as_documents(PERSISTENT_VOLUMES.resource), body)
         self._event(claim, NORMAL, "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
+        if not is_enforced:
+            text = f"the volume may grow beyond its capacity: no project quotas on the file system of {self._here.root}"
+            self._event(claim, NORMAL, "CapacityNotEnforced", text)
 
     async def _select_node(self, claim: PersistentVolumeClaim) -> None:
         """Selects this node for a claim in the scheduler's place."""
@@ -204,6 +213,12 @@ class LocalProvisioner(KeyedController):
         if volume is None or not wanted or not self._is_here(volume, node):
             return
         if storage_of(volume.spec.capacity) < storage_of(claim.spec.resources.requests):
+            capacity = storage_of(claim.spec.resources.requests).value()
+            try:
+                await in_thread(self._here.expand, volume.metadata.name, capacity)
+            except OSError as error:
+                self._event(claim, WARNING, "VolumeResizeFailed", str(error))
+                raise
             change: Document = {"metadata": {"uid": volume.metadata.uid}, "spec": {"capacity": {STORAGE: wanted}}}
             await self._client.patch(PERSISTENT_VOLUMES, volume.metadata.name, change, patch_type=PatchType.MERGE)
         if claim.status.phase == "Bound" and storage_of(claim.status.capacity) < storage_of(
