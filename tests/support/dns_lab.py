@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -84,6 +85,8 @@ class UpstreamServer:
     ids: list[int] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
     delay_seconds: float = 0.0
+    held: list[Callable[[], None]] | None = None
+    """The calls that send responses over UDP, if they are held back."""
     is_lying: bool = False
     """Whether responses with a wrong ID, and to another question, come before the right one."""
 
@@ -123,7 +126,11 @@ class _UpstreamProtocol(asyncio.DatagramProtocol):
             self._transport.sendto(bytes([response[0] ^ 1]) + response[1:], address)
             other = dns.message.make_response(dns.message.make_query("other.test", "A", id=query.id))
             self._transport.sendto(other.to_wire(), address)
-        asyncio.get_running_loop().call_later(self._server.delay_seconds, self._transport.sendto, response, address)
+        send = partial(self._transport.sendto, response, address)
+        if self._server.held is None:
+            asyncio.get_running_loop().call_later(self._server.delay_seconds, send)
+        else:
+            self._server.held.append(send)
 
 
 @asynccontextmanager
