@@ -10,7 +10,7 @@ from controller_rig import BROKEN, NAMESPACE
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api import schema
 from pykubelet.api.generated.core import EventSource, Pod
-from pykubelet.api.scheme import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
+from pykubelet.api.scheme import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, POD_DISRUPTION_BUDGETS, PODS
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import PatchType
 from pykubelet.client.recorder import Recorder
@@ -80,7 +80,13 @@ async def test_scheduler_binds_each_pod_to_the_node_it_was_created_for(tmp_path:
         world = Cluster(api.client)
         informers, informed = Informers(client=api.client, clock=world.clock), asyncio.Event()
         recorder = Recorder(sink=api.client, source=EventSource(component=SCHEDULER_NAME), clock=world.clock)
-        scheduler = Scheduler(client=api.client, recorder=recorder, pods=informers.pods, clock=world.clock)
+        scheduler = Scheduler(
+            client=api.client,
+            recorder=recorder,
+            pods=informers.pods,
+            budgets=informers.objects(POD_DISRUPTION_BUDGETS),
+            clock=world.clock,
+        )
         scheduler.listen(informers)
         loop = ControllerWorkers(name="scheduler", process_next=scheduler.process_next, informed=informed)
         parts = {"informers": with_ready_event(informers.run, informed), "scheduler": with_ready_event(loop.run)}

@@ -111,11 +111,12 @@ async def test_highest_priority_goes_first_when_room_is_made(cluster: Fleet) -> 
     await cluster.until_placed((await cluster.add_pod("holder", cpu="1")).metadata.name)
     await cluster.add_pod("old", cpu="1")
     await asyncio.sleep(1)
-    await cluster.add_pod("critical", cpu="1", priorityClassName="system-cluster-critical")
+    await cluster.add_priority_class("patient", 1000, preemptionPolicy="Never")
+    await cluster.add_pod("critical", cpu="1", priorityClassName="patient")
     await cluster.until_pod("critical", is_refused)
     found = scheduled(await cluster.pod("critical"))
     assert found is not None
-    assert found.message.endswith("preemption: 0/1 nodes are available: 1 Preemption is not supported.")
+    assert found.message.endswith("preemption: not eligible due to preemptionPolicy=Never.")
     await asyncio.sleep(15)
     await cluster.force_delete("holder")
     assert await cluster.until_placed("critical", within_seconds=11) == "n1"

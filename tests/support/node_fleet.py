@@ -10,7 +10,7 @@ from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api import schema
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import EventSource, Node, Pod
-from pykubelet.api.scheme import LEASES, NODES, PODS, as_documents
+from pykubelet.api.scheme import LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES, as_documents
 from pykubelet.api.times import format_micro_time, format_time
 from pykubelet.client.informers import Informers, PodsByNode
 from pykubelet.client.interface import NOW, Client, PatchType
@@ -83,6 +83,11 @@ class Fleet:
         }
         await self.client.create(POD_DOCUMENTS, body, namespace=NAMESPACE)
         return await self.pod(name)
+
+    async def add_priority_class(self, name: str, value: int, **fields: Any) -> None:
+        """Create a PriorityClass."""
+        body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        await self.client.create(as_documents(PRIORITY_CLASSES.resource), {**body, "value": value, **fields})
 
     async def say_pod(self, name: str, **status: Any) -> None:
         """Patch the status of a pod, as its kubelet would."""
@@ -168,7 +173,8 @@ async def controllers(
     nodes, taints = recorder(node_lifecycle_controller.SOURCE), recorder(eviction.SOURCE)
     bindings = recorder(SCHEDULER_NAME)
     pods, leases = informers.pods, informers.objects(LEASES)
-    scheduler = Scheduler(client=client, recorder=bindings, pods=pods, clock=clock)
+    budgets = informers.objects(POD_DISRUPTION_BUDGETS)
+    scheduler = Scheduler(client=client, recorder=bindings, pods=pods, budgets=budgets, clock=clock)
     life = NodeLifecycleController(
         client=client, recorder=nodes, leases=leases, pods=pods, pods_by_node=by_node, clock=clock
     )

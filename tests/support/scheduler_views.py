@@ -6,6 +6,9 @@ from typing import Any
 from pykubelet.api.generated.core import Node, Pod
 from pykubelet.api.serializer import Document, from_document
 from pykubelet.scheduler.cache import PodInfo, SchedulerCache, new_pod_info
+from pykubelet.scheduler.nominator import Nominator
+from pykubelet.scheduler.preemption import preempt
+from pykubelet.scheduler.schedule_one import FitError, full_message
 
 PLENTY = {"cpu": "100", "memory": "100Gi", "pods": "110"}
 
@@ -55,6 +58,13 @@ def view(nodes: Sequence[Node], pods: Mapping[str, Sequence[Pod]] | None = None)
         for each_pod in listed:
             made.put_pod(each_pod, name)
     return made
+
+
+def refusal(found: str | FitError) -> str:
+    """The whole message about a pod that no node can have."""
+    assert isinstance(found, FitError)
+    assert found.cycle_state is not None
+    return full_message(found, preempt(found.cycle_state, found.statuses, Nominator(), ()))
 
 
 def labelled(count: int, prefix: str, **labels: str) -> list[Pod]:

@@ -11,6 +11,7 @@ from pykubelet.api.pods import condition_of
 from pykubelet.api.schema import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
 from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from pykubelet.api.scheme import PERSISTENT_VOLUMES as VOLUMES
+from pykubelet.api.scheme import POD_DISRUPTION_BUDGETS
 from pykubelet.api.scheme import PODS as TYPED_PODS
 from pykubelet.app.volume_controllers import volume_controllers
 from pykubelet.client.interface import NOW
@@ -135,6 +136,7 @@ async def volume_bench(
             local_volumes=local_volumes,
         )
         pods = bench.informers.pods
-        scheduler = Scheduler(client=api.client, recorder=bench.recorder, pods=pods, clock=bench.clock)
+        budgets = bench.informers.objects(POD_DISRUPTION_BUDGETS)
+        scheduler = Scheduler(client=api.client, recorder=bench.recorder, pods=pods, budgets=budgets, clock=bench.clock)
         async with bench.running(*list(made.values()), scheduler):
             yield bench

@@ -237,9 +237,11 @@ def _ttl_after_finished(stage: _Stage) -> None:
 
 def _scheduler(stage: _Stage) -> None:
     recorder = stage.recorder(SCHEDULER_NAME)
-    stage.add(
-        "scheduler", Scheduler(client=stage.client, recorder=recorder, pods=stage.informers.pods, clock=stage.clock)
+    budgets = stage.informers.objects(POD_DISRUPTION_BUDGETS)
+    scheduler = Scheduler(
+        client=stage.client, recorder=recorder, pods=stage.informers.pods, budgets=budgets, clock=stage.clock
     )
+    stage.add("scheduler", scheduler)
 
 
 def _node_lifecycle(stage: _Stage) -> None:

@@ -23,6 +23,7 @@ from pykubelet.api.generated.core import (
 from pykubelet.api.generated.meta import LabelSelector
 from pykubelet.api.labels import NOTHING, Selector, SelectorError, selector_from_object
 from pykubelet.api.pods import CPU, EVERY_ADDRESS, MEMORY, HostPort, amounts, host_ports, pod_requests
+from pykubelet.api.volumes import pod_claims
 
 # Assumed for a container without requests when nodes are scored.
 _DEFAULT_REQUESTS = {CPU: "100m", MEMORY: "200Mi"}
@@ -61,6 +62,8 @@ class PodInfo:
     required_anti_affinity: tuple[AffinityTerm, ...]
     """Terms that must not match any pod in the same domain."""
     preferred_affinity: tuple[AffinityTerm, ...]
+    claims: tuple[tuple[str, str], ...]
+    """Namespace and name of the PersistentVolumeClaims that the pod uses."""
 
 
 class NodeInfo:
@@ -120,6 +123,8 @@ class SchedulerCache:
         """Pods with required anti-affinity terms, by UID."""
         self.pods_with_affinity: dict[str, tuple[NodeInfo, PodInfo]] = {}
         """Pods with required or preferred affinity terms, by UID."""
+        self.claim_users: Counter[tuple[str, str]] = Counter()
+        """The number of pods that use a PersistentVolumeClaim, by its namespace and name."""
 
     @property
     def nodes(self) -> Mapping[str, NodeInfo]:
@@ -151,25 +156,39 @@ class SchedulerCache:
         if node_info is not None and node_info.name == name and _is_same(node_info.pods[uid].pod, pod):
             return False
         self.drop_pod(uid)
-        pod_info, node_info = new_pod_info(pod), self._node_info(name)
-        node_info.put(pod_info)
-        self._node_of[uid] = node_info
-        if pod_info.required_anti_affinity:
-            self.pods_with_required_anti_affinity[uid] = node_info, pod_info
-        if pod_info.required_affinity or pod_info.preferred_affinity:
-            self.pods_with_affinity[uid] = node_info, pod_info
+        self.add(self._node_info(name), new_pod_info(pod))
         return True
 
     def drop_pod(self, uid: str) -> bool:
         """Removes a pod; returns False if it was not cached."""
-        node_info = self._node_of.pop(uid, None)
+        node_info = self._node_of.get(uid)
         if node_info is None:
             return False
-        node_info.drop(uid)
-        self.pods_with_required_anti_affinity.pop(uid, None)
-        self.pods_with_affinity.pop(uid, None)
+        self.remove(node_info, uid)
         self._remove_if_unused(node_info)
         return True
+
+    def add(self, node_info: NodeInfo, pod_info: PodInfo) -> None:
+        """Adds a pod that no node has yet."""
+        uid = pod_info.pod.metadata.uid
+        node_info.put(pod_info)
+        self._node_of[uid] = node_info
+        self.claim_users.update(pod_info.claims)
+        if pod_info.required_anti_affinity:
+            self.pods_with_required_anti_affinity[uid] = node_info, pod_info
+        if pod_info.required_affinity or pod_info.preferred_affinity:
+            self.pods_with_affinity[uid] = node_info, pod_info
+
+    def remove(self, node_info: NodeInfo, uid: str) -> None:
+        """Removes a pod from its node."""
+        pod_info = node_info.drop(uid)
+        del self._node_of[uid]
+        for claim in pod_info.claims:
+            self.claim_users[claim] -= 1
+            if not self.claim_users[claim]:
+                del self.claim_users[claim]
+        self.pods_with_required_anti_affinity.pop(uid, None)
+        self.pods_with_affinity.pop(uid, None)
 
     def put_namespace(self, name: str, labels: Labels) -> None:
         self._namespaces[name] = labels
@@ -216,6 +235,7 @@ def new_pod_info(pod: Pod) -> PodInfo:
         required_affinity=_terms(pod, near.required_during_scheduling_ignored_during_execution),
         required_anti_affinity=_terms(pod, away.required_during_scheduling_ignored_during_execution),
         preferred_affinity=tuple(preferred_affinity),
+        claims=tuple((pod.metadata.namespace, name) for _, name in pod_claims(pod)),
     )
 
 

@@ -6,10 +6,11 @@ Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go,
 pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go,
 pkg/scheduler/framework/plugins/nodename/node_name.go,
 pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go,
-pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go, pkg/scheduler/framework/plugins/nodeports/node_ports.go
+pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go, pkg/scheduler/framework/plugins/nodeports/node_ports.go,
+pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -26,6 +27,7 @@ TAINTED = "node(s) had untolerated taint(s)"
 NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
 PORTS_TAKEN = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
+CLAIM_IN_USE = "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 _UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
@@ -66,27 +68,56 @@ class FilterStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class VolumeNeeds:
+    """What a pod with claims needs of a node: a plan for its volumes, and no other user of its exclusive claims."""
+
+    plan: BindingPlanner
+    exclusive: frozenset[ClaimKey] = frozenset()
+    """The claims with the access mode ReadWriteOncePod."""
+
+
+@dataclass(frozen=True, slots=True)
 class CycleState:
     """A pod to schedule, with what the filters of all nodes share."""
 
     pod_info: PodInfo
+    cache: SchedulerCache
     constraints: tuple[podtopologyspread.SpreadConstraint, ...]
     domains: interpodaffinity.AffinityDomains
-    volume_plan: BindingPlanner | None
+    volumes: VolumeNeeds | None
+
+    def add(self, node_info: NodeInfo, other: PodInfo) -> None:
+        """Adds a pod to a node, to see what the filters say then."""
+        self.cache.add(node_info, other)
+        self._count(node_info, other, 1)
+
+    def remove(self, node_info: NodeInfo, other: PodInfo) -> None:
+        """Removes a pod from its node, to see what the filters say then."""
+        self.cache.remove(node_info, other.pod.metadata.uid)
+        self._count(node_info, other, -1)
+
+    def _count(self, node_info: NodeInfo, other: PodInfo, step: int) -> None:
+        self.domains.count(node_info, other, step)
+        for constraint in self.constraints:
+            constraint.count(node_info, other, step)
 
 
-def run_pre_filters(pod_info: PodInfo, cache: SchedulerCache, volume_plan: BindingPlanner | None = None) -> CycleState:
-    """Computes once per pod what the filters need for every node; `volume_plan` is that of a pod with claims."""
-    return CycleState(
-        pod_info,
-        podtopologyspread.hard_constraints(pod_info.pod, cache),
-        interpodaffinity.affinity_domains_of(pod_info, cache),
-        volume_plan,
-    )
+def run_pre_filters(pod_info: PodInfo, cache: SchedulerCache, volumes: VolumeNeeds | None = None) -> CycleState:
+    """Computes once per pod what the filters need for every node; `volumes` are those of a pod with claims."""
+    constraints = podtopologyspread.hard_constraints(pod_info.pod, cache)
+    return CycleState(pod_info, cache, constraints, interpodaffinity.AffinityDomains(pod_info, cache), volumes)
 
 
-def run_filters(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
-    """Returns why the pod does not fit the node; None if it does."""
+def run_filters(cycle_state: CycleState, node_info: NodeInfo, nominated: Sequence[PodInfo] = ()) -> FilterStatus | None:
+    """Returns why the pod does not fit the node; None if it does, with and without the pods nominated to the node."""
+    if nominated:
+        for other in nominated:
+            cycle_state.add(node_info, other)
+        found = run_filters(cycle_state, node_info)
+        for other in nominated:
+            cycle_state.remove(node_info, other)
+        if found is not None:
+            return found
     return next((found for rule in _FILTERS if (found := rule(cycle_state, node_info)) is not None), None)
 
 
@@ -123,10 +154,16 @@ def _node_resources_fit(cycle_state: CycleState, node_info: NodeInfo) -> FilterS
     return FilterStatus(tuple(reasons), _NODE_OR_POD_REMOVED, is_resolvable) if reasons else None
 
 
+def _volume_restrictions(cycle_state: CycleState, _: NodeInfo) -> FilterStatus | None:
+    exclusive = cycle_state.volumes.exclusive if cycle_state.volumes is not None else ()
+    is_taken = any(claim in cycle_state.cache.claim_users for claim in exclusive)
+    return FilterStatus((CLAIM_IN_USE,), _NODE_OR_POD_REMOVED, is_resolvable=True) if is_taken else None
+
+
 def _volume_binding(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
-    if cycle_state.volume_plan is None:
+    if cycle_state.volumes is None:
         return None
-    reasons = cycle_state.volume_plan(node_info.node).reasons
+    reasons = cycle_state.volumes.plan(node_info.node).reasons
     return FilterStatus(reasons, _NODE_OR_VOLUME) if reasons else None
 
 
@@ -144,6 +181,7 @@ _FILTERS: tuple[Callable[[CycleState, NodeInfo], FilterStatus | None], ...] = (
     _node_filters,
     _node_ports,
     _node_resources_fit,
+    _volume_restrictions,
     _volume_binding,
     _topology_spread,
     _inter_pod_affinity,

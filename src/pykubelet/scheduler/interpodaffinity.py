@@ -8,7 +8,6 @@ pkg/scheduler/framework/plugins/interpodaffinity/scoring.go
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from pykubelet.api.generated.core import Pod
@@ -24,40 +23,42 @@ _HARD_AFFINITY_WEIGHT = 1
 _Domain: TypeAlias = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
 class AffinityDomains:
-    """The domains that matter to a pod, as label key and value."""
+    """The domains that matter to a pod, as label key and value, with the number of terms that matched there."""
 
-    affinity: frozenset[_Domain]
-    anti_affinity: frozenset[_Domain]
-    existing_anti_affinity: frozenset[_Domain]
-    """Domains of existing pods whose anti-affinity matches this pod."""
-    is_first: bool
-    """The pod's required affinity matches the pod itself and no existing pod yet."""
+    def __init__(self, pod_info: PodInfo, cache: SchedulerCache) -> None:
+        self._pod_info, self._cache = pod_info, cache
+        self._labels = cache.namespace_labels(pod_info.pod)
+        self._matches_itself = _all_match(pod_info.required_affinity, pod_info.pod, self._labels)
+        self.affinity, self.anti_affinity = Counter[_Domain](), Counter[_Domain]()
+        self.existing_anti_affinity = Counter[_Domain]()
+        """Domains of existing pods whose anti-affinity matches this pod."""
+        for node_info, other in cache.pods_with_required_anti_affinity.values():
+            self._count_existing(node_info, other, 1)
+        if pod_info.required_affinity or pod_info.required_anti_affinity:
+            for node_info, other in cache.assigned_pods():
+                self._count_own(node_info, other, 1)
 
+    @property
+    def is_first(self) -> bool:
+        """The pod's required affinity matches the pod itself and no existing pod yet."""
+        return self._matches_itself and not self.affinity
 
-def affinity_domains_of(pod_info: PodInfo, cache: SchedulerCache) -> AffinityDomains:
-    pod, labels = pod_info.pod, cache.namespace_labels(pod_info.pod)
-    existing_anti_affinity = {
-        domain
-        for node_info, other in cache.pods_with_required_anti_affinity.values()
-        for term in other.required_anti_affinity
-        if (domain := _domain(term, node_info)) and term.matches(pod, labels)
-    }
-    affinity, anti_affinity = set[_Domain](), set[_Domain]()
-    for node_info, other in (
-        cache.assigned_pods() if pod_info.required_affinity or pod_info.required_anti_affinity else ()
-    ):
-        other_labels = cache.namespace_labels(other.pod)
-        if _all_match(pod_info.required_affinity, other.pod, other_labels):
-            affinity |= {domain for term in pod_info.required_affinity if (domain := _domain(term, node_info))}
-        anti_affinity |= {
-            domain
-            for term in pod_info.required_anti_affinity
-            if (domain := _domain(term, node_info)) and term.matches(other.pod, other_labels)
-        }
-    is_first = not affinity and _all_match(pod_info.required_affinity, pod, labels)
-    return AffinityDomains(frozenset(affinity), frozenset(anti_affinity), frozenset(existing_anti_affinity), is_first)
+    def count(self, node_info: NodeInfo, other: PodInfo, step: int) -> None:
+        """Counts a pod that is added to a node (1) or removed (-1)."""
+        self._count_existing(node_info, other, step)
+        self._count_own(node_info, other, step)
+
+    def _count_existing(self, node_info: NodeInfo, other: PodInfo, step: int) -> None:
+        matching = (term for term in other.required_anti_affinity if term.matches(self._pod_info.pod, self._labels))
+        _count(self.existing_anti_affinity, matching, node_info, step)
+
+    def _count_own(self, node_info: NodeInfo, other: PodInfo, step: int) -> None:
+        own, labels = self._pod_info, self._cache.namespace_labels(other.pod)
+        if _all_match(own.required_affinity, other.pod, labels):
+            _count(self.affinity, own.required_affinity, node_info, step)
+        matching = (term for term in own.required_anti_affinity if term.matches(other.pod, labels))
+        _count(self.anti_affinity, matching, node_info, step)
 
 
 def filter_inter_pod_affinity(pod_info: PodInfo, domains: AffinityDomains, labels: Labels) -> str:
@@ -71,7 +72,7 @@ def filter_inter_pod_affinity(pod_info: PodInfo, domains: AffinityDomains, label
         for term in pod_info.required_anti_affinity
     ):
         return ANTI_AFFINITY
-    if domains.existing_anti_affinity and not domains.existing_anti_affinity.isdisjoint(labels.items()):
+    if domains.existing_anti_affinity and any(domain in domains.existing_anti_affinity for domain in labels.items()):
         return EXISTING_ANTI_AFFINITY
     return ""
 
@@ -102,6 +103,14 @@ def _add_scores(
     for term in terms:
         if (domain := _domain(term, node_info)) and term.matches(pod, labels):
             scores_by_domain[domain] += term.weight or _HARD_AFFINITY_WEIGHT
+
+
+def _count(counts: Counter[_Domain], terms: Iterable[AffinityTerm], node_info: NodeInfo, step: int) -> None:
+    for term in terms:
+        if domain := _domain(term, node_info):
+            counts[domain] += step
+            if not counts[domain]:
+                del counts[domain]
 
 
 def _all_match(terms: Sequence[AffinityTerm], pod: Pod, namespace_labels: Labels) -> bool:

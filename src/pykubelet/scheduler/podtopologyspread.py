@@ -9,12 +9,11 @@ pkg/scheduler/framework/plugins/podtopologyspread/scoring.go
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from pykubelet.api.generated.core import Pod, TopologySpreadConstraint
 from pykubelet.api.labels import Selector, selector_from_labels
 from pykubelet.api.scheduling import is_tolerated, matches_node
-from pykubelet.scheduler.cache import Labels, NodeInfo, SchedulerCache, selector_of
+from pykubelet.scheduler.cache import Labels, NodeInfo, PodInfo, SchedulerCache, selector_of
 
 HOST_NAME = "kubernetes.io/hostname"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
@@ -24,42 +23,45 @@ MAX_SCORE = 100
 _SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
-@dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """A constraint of a pod with the number of matching pods in each domain."""
+    """A DoNotSchedule constraint of a pod with the number of matching pods in each domain."""
 
-    key: str
-    max_skew: int
-    selector: Selector
-    counts: Mapping[str, int]
-    least: int
-    """The matching pods in the emptiest domain; 0 if there are fewer domains than `minDomains`."""
-    own: int
-    """1 if the constraint selects the pod itself, else 0."""
+    def __init__(self, wanted: TopologySpreadConstraint, pod: Pod, cache: SchedulerCache) -> None:
+        self.key = wanted.topology_key
+        self._wanted, self._pod, self._all = wanted, pod, _of_kind(pod, HARD)
+        self._selector = _selector(wanted, pod.metadata.labels)
+        self._own = int(self._selector.matches(pod.metadata.labels))
+        self._counts: dict[str, int] = {}
+        for node_info in cache.nodes.values():
+            if self._counts_on(node_info):
+                value = node_info.labels[self.key]
+                matching = _matching(node_info, self._selector, pod.metadata.namespace)
+                self._counts[value] = self._counts.get(value, 0) + matching
+        self._find_least()
 
     def allows(self, value: str) -> bool:
         """Whether one more pod in a domain stays within the maximum skew."""
-        return self.counts.get(value, 0) + self.own - self.least <= self.max_skew
+        return self._counts.get(value, 0) + self._own - self._least <= self._wanted.max_skew
+
+    def count(self, node_info: NodeInfo, other: PodInfo, step: int) -> None:
+        """Counts a pod that is added to a node (1) or removed (-1)."""
+        if _is_matching(other, self._selector, self._pod.metadata.namespace) and self._counts_on(node_info):
+            self._counts[node_info.labels[self.key]] += step
+            self._find_least()
+
+    def _counts_on(self, node_info: NodeInfo) -> bool:
+        """Whether pods on a node count: only if it has the labels of all constraints."""
+        return _has_keys(node_info.labels, self._all) and _is_counted(self._wanted, self._pod, node_info)
+
+    def _find_least(self) -> None:
+        """Finds the matching pods in the emptiest domain; 0 if there are fewer domains than `minDomains`."""
+        is_enough = len(self._counts) >= (self._wanted.min_domains or 1)
+        self._least = min(self._counts.values(), default=0) if is_enough else 0
 
 
 def hard_constraints(pod: Pod, cache: SchedulerCache) -> tuple[SpreadConstraint, ...]:
-    """The DoNotSchedule constraints of a pod, counted over the nodes that have all topology labels."""
-    wanted = _of_kind(pod, HARD)
-    node_infos = (
-        [node_info for node_info in cache.nodes.values() if _has_keys(node_info.labels, wanted)] if wanted else []
-    )
-    found = []
-    for each in wanted:
-        selector, counts = _selector(each, pod.metadata.labels), dict[str, int]()
-        for node_info in node_infos:
-            if _is_counted(each, pod, node_info):
-                value = node_info.labels[each.topology_key]
-                counts[value] = counts.get(value, 0) + _matching(node_info, selector, pod.metadata.namespace)
-        is_enough = len(counts) >= (each.min_domains or 1)
-        least = min(counts.values(), default=0) if is_enough else 0
-        own = int(selector.matches(pod.metadata.labels))
-        found.append(SpreadConstraint(each.topology_key, each.max_skew, selector, counts, least, own))
-    return tuple(found)
+    """The DoNotSchedule constraints of a pod."""
+    return tuple(SpreadConstraint(each, pod, cache) for each in _of_kind(pod, HARD))
 
 
 def filter_topology_spread(constraints: Iterable[SpreadConstraint], labels: Labels) -> str:
@@ -146,11 +148,11 @@ def _is_counted(wanted: TopologySpreadConstraint, pod: Pod, node_info: NodeInfo)
 
 
 def _matching(node_info: NodeInfo, selector: Selector, namespace: str) -> int:
-    """The number of the node's pods that match, without those being deleted."""
-    if selector.empty():
-        return 0
-    metas = (pod_info.pod.metadata for pod_info in node_info.pods.values())
-    return sum(
-        meta.namespace == namespace and meta.deletion_timestamp is None and selector.matches(meta.labels)
-        for meta in metas
-    )
+    return sum(_is_matching(pod_info, selector, namespace) for pod_info in node_info.pods.values())
+
+
+def _is_matching(pod_info: PodInfo, selector: Selector, namespace: str) -> bool:
+    """Whether a pod counts; one that is being deleted does not, nor does any for an empty selector."""
+    meta = pod_info.pod.metadata
+    is_counted = meta.namespace == namespace and meta.deletion_timestamp is None and not selector.empty()
+    return is_counted and selector.matches(meta.labels)

@@ -3,7 +3,8 @@
 Informer events update the cache and the queue. `Scheduler.process_next` takes a pod, `schedule_pod` filters and scores
 the nodes, and a Binding is created; a pod that fits nowhere gets the condition PodScheduled=False with upstream's
 message. No await happens between the decision and assuming the pod in the cache, so concurrent workers never assign the
-same resources twice. Nothing is preempted: where preemption could help, the message says that it is not supported.
+same resources twice. Where the deletion of less important pods makes room, they are deleted, and the pod is nominated to
+their node until it is scheduled.
 
 Upstream: pkg/scheduler/schedule_one.go, pkg/scheduler/scheduler.go, pkg/scheduler/eventhandlers.go,
 pkg/scheduler/framework/types.go
@@ -11,7 +12,8 @@ pkg/scheduler/framework/types.go
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
@@ -27,7 +29,8 @@ from pykubelet.api.generated.core import (
     PodCondition,
     PodSpec,
 )
-from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.generated.meta import DeleteOptions, ObjectMeta, Preconditions
+from pykubelet.api.generated.policy import PodDisruptionBudget
 from pykubelet.api.generated.storage import StorageClass
 from pykubelet.api.pods import condition_patch, is_terminal, pod_label
 from pykubelet.api.scheduling import NODE_NAME_FIELD
@@ -41,18 +44,28 @@ from pykubelet.api.scheme import (
     STORAGE_CLASSES,
 )
 from pykubelet.api.volumes import pod_claims
-from pykubelet.client.indexer import PodIndex
+from pykubelet.client.indexer import ObjectIndex, PodIndex
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Writer
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
-from pykubelet.scheduler.cache import PodInfo, SchedulerCache, new_pod_info, pod_priority
+from pykubelet.scheduler.cache import NodeInfo, PodInfo, SchedulerCache, new_pod_info
 from pykubelet.scheduler.filters import (
-    BindingPlanner,
     ClusterEvent,
+    CycleState,
     FilterStatus,
     RetryEvent,
+    VolumeNeeds,
     run_filters,
     run_pre_filters,
+)
+from pykubelet.scheduler.nominator import Nominator
+from pykubelet.scheduler.preemption import (
+    BY_SCHEDULER,
+    DISRUPTION_TARGET,
+    Preemption,
+    PreemptionCandidate,
+    histogram,
+    preempt,
 )
 from pykubelet.scheduler.scheduling_queue import SchedulingQueue
 from pykubelet.scheduler.scores import select_host
@@ -62,10 +75,6 @@ log = get_logger(__name__)
 NO_NODES = "no nodes available to schedule pods"
 _TERMS_CONFLICT = "pod affinity terms conflict"
 _NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-_NO_VICTIMS = "No preemption victims found for incoming pod"
-_NOT_HELPFUL = "Preemption is not helpful for scheduling"
-_NOT_SUPPORTED = "Preemption is not supported"
-_NEVER = "not eligible due to preemptionPolicy=Never."
 SCHEDULER_NAME = "default-scheduler"
 """The `spec.schedulerName` this scheduler serves, and the source of its events."""
 _MAX_NOTE = 1024
@@ -80,14 +89,26 @@ class FitError:
     message: str
     retry_on: frozenset[RetryEvent]
     """The cluster events after which the pod is tried again."""
+    cycle_state: CycleState | None = None
+    """None if preemption cannot help, because there are no nodes."""
+    statuses: Mapping[str, FilterStatus] = field(default_factory=dict[str, FilterStatus])
 
 
 class Scheduler:
     """Schedules pods. Event handlers only record changes; `process_next` acts."""
 
-    def __init__(self, *, client: Writer, recorder: EventRecorder, pods: PodIndex, clock: Clock) -> None:
-        """`recorder` records as SCHEDULER_NAME; `pods` is the informers' index."""
-        self._client, self._recorder, self._pods, self._clock = client, recorder, pods, clock
+    def __init__(
+        self,
+        *,
+        client: Writer,
+        recorder: EventRecorder,
+        pods: PodIndex,
+        budgets: ObjectIndex[PodDisruptionBudget],
+        clock: Clock,
+    ) -> None:
+        """`recorder` records as SCHEDULER_NAME; `pods` and `budgets` are the informers' indexes."""
+        self._client, self._recorder, self._clock = client, recorder, clock
+        self._pods, self._budgets, self._nominator = pods, budgets, Nominator()
         self._cache = SchedulerCache()
         self._queue = SchedulingQueue(clock)
         self._bound: set[str] = set()
@@ -113,6 +134,8 @@ class Scheduler:
         if pod.spec.node_name:
             self._assigned(pod, ClusterEvent.POD_ADDED)
         elif is_schedulable(pod):
+            if pod.status.nominated_node_name:
+                self._nominator.put(pod, pod.status.nominated_node_name)
             self._queue.add(pod)
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
@@ -126,14 +149,14 @@ class Scheduler:
             freed = (ClusterEvent.POD_REMOVED,) if old.spec.node_name else ()
             self._assigned(new, ClusterEvent.POD_ADDED, *freed)
         elif not is_schedulable(new):
-            self._queue.delete(pod_label(new))
-            self._removed(new.metadata.uid)
+            self.pod_deleted(new)
         elif (old.spec, old.metadata.labels) != (new.spec, new.metadata.labels):
             # A change of status alone is usually our own condition.
             self._queue.add(new)
 
     def pod_deleted(self, pod: Pod) -> None:
         self._queue.delete(pod_label(pod))
+        self._nominator.drop(pod.metadata.uid)
         self._removed(pod.metadata.uid)
 
     def node_added(self, node: Node) -> None:
@@ -204,9 +227,9 @@ class Scheduler:
             if self._binding_volumes.pop(meta.uid, None) is not None:
                 self._queue.move_on_event(ClusterEvent.POD_REMOVED)
             self._queue.add_unschedulable(pod, decision.retry_on)
-            self._record_failure(pod, decision.message)
-            await self._update_condition(pod, decision.message)
+            await self._post_filter(pod, decision)
             return
+        self._nominator.drop(meta.uid)
         self._cache.put_pod(pod, decision)
         try:
             if isinstance(claims, PodVolumeClaims) and claims.delayed:
@@ -228,10 +251,61 @@ class Scheduler:
             keys = frozenset(ClaimKey(pod.metadata.namespace, name) for _, name in pod_claims(pod))
             if not cache.nodes:
                 return schedule_pod(pod_info, cache)
-            return FitError(_message(pod_info, cache, {}, claims), keys)
+            return _refused(run_pre_filters(pod_info, cache), claims, keys)
         if not claims.keys:
-            return schedule_pod(pod_info, cache)
-        return schedule_pod(pod_info, cache, lambda node: self._volumes.plan(claims, node, cache.nodes))
+            return schedule_pod(pod_info, cache, self._nominator)
+        needs = VolumeNeeds(lambda node: self._volumes.plan(claims, node, cache.nodes), claims.exclusive)
+        return schedule_pod(pod_info, cache, self._nominator, needs)
+
+    async def _post_filter(self, pod: Pod, fit_error: FitError) -> None:
+        """Preempts other pods for one that fits nowhere, if that helps, and reports what was decided."""
+        done, state = Preemption(), fit_error.cycle_state
+        if state is not None:
+            done = preempt(state, fit_error.statuses, self._nominator, self._budgets.all())
+        message = full_message(fit_error, done)
+        outranked = list[Pod]()
+        if done.candidate is not None:
+            self._nominator.put(pod, done.candidate.node_name)
+            outranked = self._nominator.outranked(pod, done.candidate.node_name)
+        elif not done.keeps_nomination:
+            self._nominator.drop(pod.metadata.uid)
+        self._record_failure(pod, message)
+        await self._update_condition(pod, message)
+        try:
+            for other in outranked:
+                await self._clear_nomination(other)
+            if done.candidate is not None:
+                await self._delete_victims(pod, done.candidate)
+        except ApiError as error:
+            log.warning("preemption failed", pod=pod_label(pod), cause=str(error))
+            self._queue.retry(pod)
+
+    async def _delete_victims(self, pod: Pod, candidate: PreemptionCandidate) -> None:
+        text = f"{SCHEDULER_NAME}: preempting to accommodate a higher priority pod"
+        condition = PodCondition(type=DISRUPTION_TARGET, status="True", reason=BY_SCHEDULER, message=text)
+        for victim in candidate.victims:
+            meta = victim.metadata
+            if meta.deletion_timestamp is not None:
+                continue
+            options = DeleteOptions(preconditions=Preconditions(uid=meta.uid))
+            try:
+                patch = condition_patch(victim, condition, self._clock.now())
+                if patch is not None:
+                    await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
+                await self._client.delete(PODS, meta.name, namespace=meta.namespace, options=options)
+            except NotFound:
+                continue
+            note = f"Preempted by pod {pod.metadata.uid} on node {candidate.node_name}"
+            self._recorder.event(reference_to(victim), NORMAL, "Preempted", note)
+
+    async def _clear_nomination(self, pod: Pod) -> None:
+        """Has a pod of lower priority look for another node, because its place is taken."""
+        meta = pod.metadata
+        self._nominator.drop(meta.uid)
+        patch = {"metadata": {"uid": meta.uid}, "status": {"nominatedNodeName": None}}
+        with suppress(NotFound):
+            await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
+            self._queue.add(pod)
 
     async def _bind_volumes(self, pod: Pod, claims: PodVolumeClaims, node_name: str) -> None:
         """Has the claims of a pod bound for its node; the pod is tried again when one of them changes."""
@@ -272,12 +346,15 @@ class Scheduler:
         self._recorder.event(reference_to(pod), WARNING, "FailedScheduling", note)
 
     async def _update_condition(self, pod: Pod, message: str) -> None:
-        """Writes PodScheduled=False; if that fails, the next attempt writes it."""
+        """Writes PodScheduled=False and the nominated node; if that fails, the next attempt writes it."""
         condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message=message)
-        patch = condition_patch(pod, condition, self._clock.now())
+        patch, meta = condition_patch(pod, condition, self._clock.now()), pod.metadata
+        nominated = self._nominator.node_of(pod)
+        if nominated != pod.status.nominated_node_name:
+            patch = patch or {"metadata": {"uid": meta.uid}, "status": {}}
+            patch["status"]["nominatedNodeName"] = nominated or None
         if patch is None:
             return
-        meta = pod.metadata
         try:
             await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
         except NotFound:
@@ -289,6 +366,7 @@ class Scheduler:
         """Caches an assigned pod; if that changes something, retries the pods waiting for these events."""
         self._bound.discard(pod.metadata.uid)
         self._binding_volumes.pop(pod.metadata.uid, None)
+        self._nominator.drop(pod.metadata.uid)
         if is_terminal(pod.status.phase):
             self._removed(pod.metadata.uid)
         elif self._cache.put_pod(pod):
@@ -307,27 +385,48 @@ class Scheduler:
         return newest is None or newest.metadata.uid != pod.metadata.uid or bool(newest.spec.node_name)
 
 
-def schedule_pod(pod_info: PodInfo, cache: SchedulerCache, volume_plan: BindingPlanner | None = None) -> str | FitError:
-    """Returns the name of the best node for a pod, or a FitError; `volume_plan` is that of a pod with claims."""
+def schedule_pod(
+    pod_info: PodInfo, cache: SchedulerCache, nominator: Nominator | None = None, volumes: VolumeNeeds | None = None
+) -> str | FitError:
+    """Returns the name of the best node for a pod, or a FitError; `volumes` are those of a pod with claims."""
     if not cache.nodes:
         return FitError(NO_NODES, frozenset({ClusterEvent.NODE}))
+    cycle_state = run_pre_filters(pod_info, cache, volumes)
     named = required_node_names(pod_info.pod.spec)
     if named is not None and not named:
-        return FitError(_message(pod_info, cache, {}, _TERMS_CONFLICT), frozenset())
-    cycle_state = run_pre_filters(pod_info, cache, volume_plan)
+        return _refused(cycle_state, _TERMS_CONFLICT, frozenset())
     candidates = (
         cache.nodes if named is None else {name: cache.nodes[name] for name in sorted(named & set(cache.nodes))}
     )
-    statuses = {
-        name: found
-        for name, node_info in candidates.items()
-        if (found := run_filters(cycle_state, node_info)) is not None
-    }
-    feasible = [node_info for name, node_info in candidates.items() if name not in statuses]
+    nominator = nominator or Nominator()
+    nominated = nominator.node_of(pod_info.pod)
+    statuses, feasible = dict[str, FilterStatus](), list[NodeInfo]()
+    for name, node_info in candidates.items():
+        found = run_filters(cycle_state, node_info, nominator.rivals(pod_info.pod, name))
+        if found is not None:
+            statuses[name] = found
+        elif name == nominated:
+            return name
+        else:
+            feasible.append(node_info)
     if feasible:
         return select_host(pod_info, feasible, cache)
     retry_on = frozenset({ClusterEvent.NODE}).union(*(each.retry_on for each in statuses.values()))
-    return FitError(_message(pod_info, cache, statuses), retry_on)
+    count = len(cache.nodes)
+    reasons = Counter(reason for each in statuses.values() for reason in each.reasons)
+    reasons[_NOT_NAMED] += count - len(statuses)
+    message = f"0/{count} nodes are available: {histogram(reasons)}."
+    return FitError(message, retry_on, cycle_state, statuses)
+
+
+def full_message(fit_error: FitError, preemption: Preemption) -> str:
+    """Why a pod fits nowhere, and why no preemption helps if none does."""
+    return fit_error.message + (f" preemption: {preemption.message}" if preemption.message else "")
+
+
+def _refused(cycle_state: CycleState, reason: str, retry_on: frozenset[RetryEvent]) -> FitError:
+    """The error about a pod that no node can have whatever it is like."""
+    return FitError(f"0/{len(cycle_state.cache.nodes)} nodes are available: {reason}.", retry_on, cycle_state)
 
 
 def required_node_names(spec: PodSpec) -> frozenset[str] | None:
@@ -345,32 +444,6 @@ def required_node_names(spec: PodSpec) -> frozenset[str] | None:
             return None
         found |= frozenset.intersection(*lists)
     return found
-
-
-def _message(pod_info: PodInfo, cache: SchedulerCache, statuses: Mapping[str, FilterStatus], first: str = "") -> str:
-    count = len(cache.nodes)
-    reasons = Counter(reason for each in statuses.values() for reason in each.reasons)
-    reasons[_NOT_NAMED] += count - len(statuses)
-    summary = f"0/{count} nodes are available: {first or _histogram(reasons)}."
-    if pod_info.pod.spec.preemption_policy == "Never":
-        return f"{summary} preemption: {_NEVER}"
-    return f"{summary} preemption: 0/{count} nodes are available: {_histogram(_preemption(pod_info, cache, statuses))}."
-
-
-def _preemption(pod_info: PodInfo, cache: SchedulerCache, statuses: Mapping[str, FilterStatus]) -> Counter[str]:
-    """Counts, per node, what preemption could achieve."""
-    reasons, priority = Counter[str](), pod_priority(pod_info.pod)
-    for name, each in statuses.items():
-        if each.is_resolvable:
-            has_victims = any(pod_priority(other.pod) < priority for other in cache.nodes[name].pods.values())
-            reasons[_NOT_SUPPORTED if has_victims else _NO_VICTIMS] += 1
-    reasons[_NOT_HELPFUL] = len(cache.nodes) - reasons.total()
-    return reasons
-
-
-def _histogram(reasons: Counter[str]) -> str:
-    # Sorted as strings, including the counts, as upstream does.
-    return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
 
 
 def is_schedulable(pod: Pod) -> bool:

@@ -38,6 +38,7 @@ UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
 VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
@@ -55,6 +56,8 @@ class PodVolumeClaims:
     keys: frozenset[ClaimKey] = frozenset()
     volumes: tuple[PersistentVolume | None, ...] = ()
     delayed: tuple[PersistentVolumeClaim, ...] = ()
+    exclusive: frozenset[ClaimKey] = frozenset()
+    """The claims with the access mode ReadWriteOncePod."""
 
 
 NO_CLAIMS = PodVolumeClaims()
@@ -106,7 +109,8 @@ class VolumeBinder:
 
     def find_claims(self, pod: Pod) -> PodVolumeClaims | str:
         """The claims of a pod, or why no node can have it now."""
-        keys, volumes, delayed, is_waiting = set[ClaimKey](), list[PersistentVolume | None](), {}, False
+        keys, exclusive, is_waiting = set[ClaimKey](), set[ClaimKey](), False
+        volumes, delayed = list[PersistentVolume | None](), {}
         for volume, name in pod_claims(pod):
             key = ClaimKey(pod.metadata.namespace, name)
             claim = self._claims.get(key)
@@ -121,6 +125,8 @@ class VolumeBinder:
             if volume.ephemeral is not None and not is_claim_of_pod(claim, pod):
                 return foreign_claim_problem(claim, pod)
             keys.add(key)
+            if READ_WRITE_ONCE_POD in claim.spec.access_modes:
+                exclusive.add(key)
             if is_claim_bound(claim):
                 volumes.append(self._volumes.get(claim.spec.volume_name))
             elif not claim.spec.volume_name and delays_binding(self._classes.get(claim_class(claim))):
@@ -129,7 +135,7 @@ class VolumeBinder:
                 is_waiting = True
         if is_waiting:
             return UNBOUND_IMMEDIATE
-        return PodVolumeClaims(frozenset(keys), tuple(volumes), tuple(delayed.values()))
+        return PodVolumeClaims(frozenset(keys), tuple(volumes), tuple(delayed.values()), frozenset(exclusive))
 
     def plan(self, claims: PodVolumeClaims, node: Node, existing_nodes: Iterable[str] = ()) -> BindingPlan:
         """How the claims of a pod are bound on a node. A selected node that is gone no longer counts."""

@@ -73,12 +73,6 @@ UNHANDLED: tuple[UnhandledFeature, ...] = (
         _is_manual,
     ),
     UnhandledFeature(
-        ("priorityclasses.scheduling.k8s.io",),
-        "PriorityClass preemptionPolicy PreemptLowerPriority",
-        "the scheduler here preempts no pods; a pod that does not fit waits",
-        lambda one: one.get("preemptionPolicy") == "PreemptLowerPriority",
-    ),
-    UnhandledFeature(
         ("secrets",),
         "Secret type kubernetes.io/service-account-token",
         "no controller writes a token into it here; use kubectl create token",
