@@ -3,7 +3,8 @@
 Every change is made in a copy of the tree, never in the tree itself: a comparison, `and` and `or`, a condition, a
 number, a statement, swapped or dropped arguments. The tests most likely to notice it run first: those that called the
 changed function when all tests ran once (`call_map.py`; this takes minutes and is kept, `--record` does it again), and
-tests of the same files that are newer. A change is caught if one of them fails, or does not end in time.
+tests of the same files that are newer. A change is caught if one of them fails, or does not end in time. Most changes are
+caught in a fork of a process that has imported everything (`mutation_server.py`); the others are written to the copy.
 """
 
 import argparse
@@ -51,7 +52,7 @@ LAST_TESTS = {
 }
 """Run last, by the beginning of a path. The call map does not know them: they read values, or run other processes."""
 TEST_SECONDS = 20.0
-"""Tests are added for one change until they take this long together."""
+"""Tests are added for one change until they take this much CPU together, as recorded."""
 RECORDED_AT_ONCE = 50
 """Test files that are recorded in one run, so that a run that is stopped is continued by the next."""
 FIRST_FILES = 4
@@ -61,6 +62,7 @@ START_SECONDS = 40.0
 """A run of tests may take this long and four times the time that its tests took, then it counts as hanging."""
 ONE_TEST_SECONDS = 20
 """A single test that takes longer fails; unchanged, each takes a few seconds at most."""
+TEST_OPTIONS = ("-o", f"timeout={ONE_TEST_SECONDS}", "--no-header", "--tb=no")
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -372,12 +374,38 @@ class Tree:
         paths = os.pathsep.join(str(folder / name) for name in ("src", "tools"))
         self.environment = {**os.environ, "PYTHONPATH": paths, "CI": "1", "PYTHONDONTWRITEBYTECODE": ""}
 
+    def start_server(self) -> None:
+        """Starts a process that has imported everything and tries changes in forks."""
+        (reader, requests), (answers, writer) = os.pipe(), os.pipe()
+        command = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "mutation_server", "-p", "no:cacheprovider")
+        options = ("--continue-on-collection-errors", f"--basetemp={self.folder / 'tests-temp'}", *TEST_OPTIONS, *TESTS)
+        self._server = subprocess.Popen(
+            (*command, *options), cwd=self.folder, env={**self.environment, "MUTATION_SERVER": f"{reader},{writer}"},
+            pass_fds=(reader, writer), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(reader)
+        os.close(writer)
+        self._requests, self._answers = os.fdopen(requests, "w"), os.fdopen(answers)
+
+    def stop_server(self) -> None:
+        self._requests.close()
+        self._answers.close()
+        self._server.wait()
+
+    def _is_caught_in_fork(self, tests: list[str], original: bytes, changed: bytes) -> bool:
+        request = {"tests": tests, "old": original.decode(), "new": changed.decode()}
+        self._requests.write(json.dumps(request) + "\n")
+        self._requests.flush()
+        return self._answers.readline() == "caught\n"
+
     def outcome(self, mutation: Mutation, calls: CallMap) -> str:
         """`caught`, `hangs`, `survived`, `too slow`, or `not called` if no test calls the function."""
         tests, seconds = calls.tests(mutation)
         path = self.folder / "src/pykubelet" / mutation.path
         original = path.read_bytes()
         changed, found = mutation.apply(original), "not called"
+        if self._is_caught_in_fork(tests, original, changed):
+            return "caught"
 
         def try_tests(run: Callable[[], str]) -> str:
             with _replaced(path, changed, original):
@@ -403,9 +431,8 @@ class Tree:
 
     def _run(self, arguments: Sequence[str], seconds: float, **environment: str) -> str:
         command = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "call_map", "-p", "no:cacheprovider")
-        limits = ("-o", f"timeout={ONE_TEST_SECONDS}", "--no-header", "--tb=no")
         with subprocess.Popen(
-            (*command, *limits, *arguments), cwd=self.folder, env={**self.environment, **environment},
+            (*command, *TEST_OPTIONS, *arguments), cwd=self.folder, env={**self.environment, **environment},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         ) as process:  # fmt: skip
             try:
@@ -476,6 +503,7 @@ def try_all(chosen: Sequence[Mutation], folder: Path, jobs: int) -> dict[str, ob
     calls = CallMap(folder / "call-map.json")
     calls.record(first.folder, first.environment)
     for tree in (first, *(Tree(folder / str(number)) for number in range(1, jobs))):
+        tree.start_server()
         trees.put(tree)
 
     def attempt(mutation: Mutation) -> str:
@@ -489,6 +517,8 @@ def try_all(chosen: Sequence[Mutation], folder: Path, jobs: int) -> dict[str, ob
 
     with ThreadPoolExecutor(jobs) as threads:
         outcomes = [*threads.map(attempt, chosen)]
+    while not trees.empty():
+        trees.get().stop_server()
     caught = sum(map(_is_caught, outcomes))
     survivors = [
         asdict(one) | {"outcome": found} for one, found in zip(chosen, outcomes, strict=True) if not _is_caught(found)
