@@ -64,7 +64,8 @@ class CallRecorder:
     def _add_calls(self) -> None:
         """Adds what the last test has called."""
         number = len(self._tests) - 1
-        for name in {function_name(code) for code in self._called if code.co_filename.startswith(SOURCE)}:
+        # Other threads may still add to the set.
+        for name in {function_name(code) for code in self._called.copy() if code.co_filename.startswith(SOURCE)}:
             self._callers.setdefault(name, array("I")).append(number)
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> None:

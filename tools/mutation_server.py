@@ -2,7 +2,8 @@
 
 Starting Python and importing everything takes longer than most tests. Requests are lines of JSON, answers are words, on the
 two file descriptors in MUTATION_SERVER. An answer is `caught` only if a test fails with the change, soon, and passes
-without it; every other change has to be tried in a process that imports the changed module.
+without it. `survived` means that all tests passed, which they may do because an import ran the changed function before.
+`unknown` is a change outside functions, or of which it is unclear, or tests that take too long.
 """
 
 import gc
@@ -48,15 +49,20 @@ class MutationServer:
         gc.freeze()
         with os.fdopen(self._requests) as requests, os.fdopen(self._answers, "w") as answers:
             for line in requests:
-                request = json.loads(line)
-                chosen = [items[name] for name in request["tests"] if name in items]
-                changes = self._changes(request["old"], request["new"])
-                failed = self._first_failure(session, chosen, changes) if changes else ""
-                if failed and failed not in self._passes:
-                    self._passes[failed] = not self._first_failure(session, [items[failed]], [])
-                answers.write("caught\n" if failed and self._passes[failed] else "unknown\n")
+                answers.write(f"{self._answer(session, items, **json.loads(line))}\n")
                 answers.flush()
         return True
+
+    def _answer(
+        self, session: pytest.Session, items: dict[str, pytest.Item], *, tests: list[str], old: str, new: str
+    ) -> str:
+        chosen, changes = [items[name] for name in tests if name in items], self._changes(old, new)
+        failed = self._first_failure(session, chosen, changes) if chosen and changes else None
+        if not failed:
+            return "unknown" if failed is None else "survived"
+        if failed not in self._passes:
+            self._passes[failed] = self._first_failure(session, [items[failed]], []) == ""
+        return "caught" if self._passes[failed] else "unknown"
 
     def _changes(self, old: str, new: str) -> list[tuple[FunctionType, CodeType]]:
         """The functions whose code changes; empty if something outside functions changes or it is unclear which."""
@@ -70,29 +76,32 @@ class MutationServer:
 
     def _first_failure(
         self, session: pytest.Session, items: list[pytest.Item], changes: list[tuple[FunctionType, CodeType]]
-    ) -> str:
-        """The first of the tests that fails with these changes; empty if all pass or it takes too long."""
+    ) -> str | None:
+        """The first of the tests that fails with these changes; empty if all pass, None if it is unclear."""
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
             os.setsid()
             resource.setrlimit(resource.RLIMIT_DATA, (MAX_MEMORY, MAX_MEMORY))
-            with suppress(BaseException):
+            try:
                 for function, code in changes:
                     function.__code__ = code
                 session.items = items
                 run_tests(session)
-            os.write(writer, self._failed.encode())
-            os._exit(0)
+                os.write(writer, b"\n")
+            except session.Failed:
+                os.write(writer, f"{self._failed}\n".encode() if self._failed else b"")
+            finally:
+                os._exit(0)
         os.close(writer)
         ended = select.select([reader], [], [], MAX_SECONDS)[0]
-        failed = os.read(reader, 2**16).decode() if ended else ""
+        answer = os.read(reader, 2**16).decode() if ended else ""
         os.close(reader)
         # What the tests started ends with them.
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return failed
+        return answer.removesuffix("\n") if answer else None
 
 
 def _codes(code: CodeType) -> list[CodeType]:
