@@ -92,7 +92,8 @@ async def test_volume_that_vanishes_loses_its_claim(tmp_path: Path) -> None:
         await asyncio.sleep(5)
         assert (await bench.volume("v")).metadata.deletion_timestamp is not None
         await bench.change(PERSISTENT_VOLUMES, "v", {"metadata": {"finalizers": None}})
-        await bench.until_claim("data", "Lost")
+        lost = await bench.until_claim("data", "Lost")
+        assert (dict(lost.status.capacity), lost.status.access_modes) == ({}, ())
         await bench.until_event("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
 
 
