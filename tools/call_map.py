@@ -1,6 +1,6 @@
 """A pytest plugin for `mutate.py`: records which functions each test calls, or runs only the tests in a list.
 
-With CALL_MAP set it writes to that file, as JSON, every test that passed with its seconds, and every function of
+With CALL_MAP set it writes to that file, as JSON, every test that passed with its seconds of CPU, and every function of
 `pykubelet` with the tests that called it. With CHOSEN_TESTS set, a JSON file with the lists `chosen` and `skipped`, it
 runs what is in neither list, then the chosen tests in their order. Functions that run in another process are not seen.
 """
@@ -10,6 +10,7 @@ import os
 import resource
 import sys
 import threading
+import time
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ class CallRecorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._called = set()
-        self._tests[item.nodeid] = 0.0
+        begun = time.process_time()
         threading.settrace(self._trace)
         sys.settrace(self._trace)
         try:
@@ -44,11 +45,11 @@ class CallRecorder:
         finally:
             sys.settrace(None)
             threading.settrace(None)
+            self._tests[item.nodeid] = time.process_time() - begun
             if item.nodeid not in self._failed:
                 self._add_calls()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._tests[report.nodeid] += report.duration
         if report.outcome != "passed":
             self._failed.add(report.nodeid)
 
@@ -63,7 +64,8 @@ class CallRecorder:
     def _add_calls(self) -> None:
         """Adds what the last test has called."""
         number = len(self._tests) - 1
-        for name in {function_name(code) for code in self._called if code.co_filename.startswith(SOURCE)}:
+        # Other threads may still add to the set.
+        for name in {function_name(code) for code in self._called.copy() if code.co_filename.startswith(SOURCE)}:
             self._callers.setdefault(name, array("I")).append(number)
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> None:

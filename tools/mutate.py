@@ -3,7 +3,8 @@
 Every change is made in a copy of the tree, never in the tree itself: a comparison, `and` and `or`, a condition, a
 number, a statement, swapped or dropped arguments. The tests most likely to notice it run first: those that called the
 changed function when all tests ran once (`call_map.py`; this takes minutes and is kept, `--record` does it again), and
-tests of the same files that are newer. A change is caught if one of them fails, or does not end in time.
+tests of the same files that are newer. A change is caught if one of them fails, or does not end in time. Most changes are
+caught in a fork of a process that has imported everything (`mutation_server.py`); the others are written to the copy.
 """
 
 import argparse
@@ -19,11 +20,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.util import cache_from_source
 from pathlib import Path
 from queue import SimpleQueue
@@ -49,18 +49,18 @@ LAST_TESTS = {
     "kubelet/config/http.py": "tests/real/test_url_source.py",
     "kubelet/config/file.py": "tests/real/test_file_source.py",
 }
-"""Run last, by the beginning of a path. The call map does not know them: they read values, or run other processes."""
+"""Run last, by the beginning of a path. The call map does not know what they test: values, or other processes."""
 TEST_SECONDS = 20.0
-"""Tests are added for one change until they take this long together."""
+"""Tests are added for one change until they take this much CPU together, as recorded."""
 RECORDED_AT_ONCE = 50
 """Test files that are recorded in one run, so that a run that is stopped is continued by the next."""
-FIRST_FILES = 4
 NO_TESTS = 5
 """The exit code of pytest if it found no test to run."""
-START_SECONDS = 40.0
+START_SECONDS = 120.0
 """A run of tests may take this long and four times the time that its tests took, then it counts as hanging."""
 ONE_TEST_SECONDS = 20
 """A single test that takes longer fails; unchanged, each takes a few seconds at most."""
+TEST_OPTIONS = ("-o", f"timeout={ONE_TEST_SECONDS}", "--no-header", "--tb=no")
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -339,6 +339,9 @@ class CallMap:
         files = {test.partition("::")[0] for test in chosen}
         return [name for name in {*self._names}.difference(chosen) if name.partition("::")[0] in files]
 
+    def of_file(self, file: str) -> list[str]:
+        return [name for name in self._names if name.startswith(f"{file}::")]
+
     def tests(self, mutation: Mutation) -> tuple[list[str], float]:
         """The tests that call the function, the narrowest first, then others of its module; and their seconds."""
         # Code outside functions mostly declares something, with lambdas that are called where it is used.
@@ -372,40 +375,59 @@ class Tree:
         paths = os.pathsep.join(str(folder / name) for name in ("src", "tools"))
         self.environment = {**os.environ, "PYTHONPATH": paths, "CI": "1", "PYTHONDONTWRITEBYTECODE": ""}
 
+    def start_server(self) -> None:
+        """Starts a process that has imported everything and tries changes in forks."""
+        (reader, requests), (answers, writer) = os.pipe(), os.pipe()
+        command = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "mutation_server", "-p", "no:cacheprovider")
+        options = ("--continue-on-collection-errors", f"--basetemp={self.folder / 'tests-temp'}", *TEST_OPTIONS, *TESTS)
+        self._server = subprocess.Popen(
+            (*command, *options), cwd=self.folder, env={**self.environment, "MUTATION_SERVER": f"{reader},{writer}"},
+            pass_fds=(reader, writer), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(reader)
+        os.close(writer)
+        self._requests, self._answers = os.fdopen(requests, "w"), os.fdopen(answers)
+
+    def stop_server(self) -> None:
+        self._requests.close()
+        self._answers.close()
+        self._server.wait()
+
+    def _is_caught_in_fork(self, tests: list[str], original: bytes, changed: bytes) -> bool:
+        request = {"tests": tests, "old": original.decode(), "new": changed.decode()}
+        self._requests.write(json.dumps(request) + "\n")
+        self._requests.flush()
+        return self._answers.readline() == "caught\n"
+
     def outcome(self, mutation: Mutation, calls: CallMap) -> str:
         """`caught`, `hangs`, `survived`, `too slow`, or `not called` if no test calls the function."""
-        tests, seconds = calls.tests(mutation)
+        called, seconds = calls.tests(mutation)
+        last = [test for begin, test in LAST_TESTS.items() if mutation.path.startswith(begin)]
+        tests = [*dict.fromkeys((*called, *(test for file in last for test in calls.of_file(file))))]
         path = self.folder / "src/pykubelet" / mutation.path
         original = path.read_bytes()
-        changed, found = mutation.apply(original), "not called"
+        changed = mutation.apply(original)
+        if self._is_caught_in_fork(tests, original, changed):
+            return "caught"
+        (self.folder / "chosen").write_text(json.dumps({"chosen": tests, "skipped": calls.skipped(tests)}))
+        files = [*dict.fromkeys((*(test.partition("::")[0] for test in tests), *last))]
+        with _replaced(path, changed, original):
+            begun = time.monotonic()
+            outcome = self._run(files, START_SECONDS + 4 * seconds)
+        # On a busy machine the tests may take too long without the change as well.
+        if (
+            _is_caught(outcome)
+            and time.monotonic() - begun > ONE_TEST_SECONDS
+            and _is_caught(self._run(files, START_SECONDS + 4 * seconds))
+        ):
+            return "too slow"
+        return outcome if called or _is_caught(outcome) else "not called"
 
-        def try_tests(run: Callable[[], str]) -> str:
-            with _replaced(path, changed, original):
-                begun = time.monotonic()
-                outcome = run()
-            if not _is_caught(outcome) or time.monotonic() - begun < ONE_TEST_SECONDS:
-                return outcome
-            # On a busy machine the tests may take too long without the change as well.
-            return "too slow" if _is_caught(run()) else outcome
-
-        for part in _stages(tests):
-            (self.folder / "chosen").write_text(json.dumps({"chosen": part, "skipped": calls.skipped(part)}))
-            if _is_caught(found := try_tests(partial(self._run_chosen, part, seconds))):
-                return found
-        for last in (last for begin, last in LAST_TESTS.items() if mutation.path.startswith(begin)):
-            if _is_caught(outcome := try_tests(partial(self._run, (last,), START_SECONDS * 2))):
-                return outcome
-        return found
-
-    def _run_chosen(self, tests: list[str], seconds: float) -> str:
-        files = dict.fromkeys(test.partition("::")[0] for test in tests)
-        return self._run((*files,), START_SECONDS + 4 * seconds, CHOSEN_TESTS=str(self.folder / "chosen"))
-
-    def _run(self, arguments: Sequence[str], seconds: float, **environment: str) -> str:
+    def _run(self, files: Sequence[str], seconds: float) -> str:
         command = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "call_map", "-p", "no:cacheprovider")
-        limits = ("-o", f"timeout={ONE_TEST_SECONDS}", "--no-header", "--tb=no")
         with subprocess.Popen(
-            (*command, *limits, *arguments), cwd=self.folder, env={**self.environment, **environment},
+            (*command, *TEST_OPTIONS, *files), cwd=self.folder,
+            env={**self.environment, "CHOSEN_TESTS": str(self.folder / "chosen")},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         ) as process:  # fmt: skip
             try:
@@ -432,13 +454,6 @@ def _replaced(path: Path, changed: bytes, original: bytes) -> Iterator[None]:
     finally:
         path.write_bytes(original)
         bytecode.unlink(missing_ok=True)
-
-
-def _stages(tests: list[str]) -> list[list[str]]:
-    """The tests of the first files, which mostly suffice and need fewer imports, and the others."""
-    first = {*[*dict.fromkeys(test.partition("::")[0] for test in tests)][:FIRST_FILES]}
-    stages = ([test for test in tests if (test.partition("::")[0] in first) is is_first] for is_first in (True, False))
-    return [stage for stage in stages if stage]
 
 
 def _is_caught(outcome: str) -> bool:
@@ -476,6 +491,7 @@ def try_all(chosen: Sequence[Mutation], folder: Path, jobs: int) -> dict[str, ob
     calls = CallMap(folder / "call-map.json")
     calls.record(first.folder, first.environment)
     for tree in (first, *(Tree(folder / str(number)) for number in range(1, jobs))):
+        tree.start_server()
         trees.put(tree)
 
     def attempt(mutation: Mutation) -> str:
@@ -489,6 +505,8 @@ def try_all(chosen: Sequence[Mutation], folder: Path, jobs: int) -> dict[str, ob
 
     with ThreadPoolExecutor(jobs) as threads:
         outcomes = [*threads.map(attempt, chosen)]
+    while not trees.empty():
+        trees.get().stop_server()
     caught = sum(map(_is_caught, outcomes))
     survivors = [
         asdict(one) | {"outcome": found} for one, found in zip(chosen, outcomes, strict=True) if not _is_caught(found)

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 import pytest
 
 from garbage_rig import Owners, survivors
+from manifest_rig import DEFINITIONS, WIDGET_DEFINITION, WIDGETS
 from pykubelet.api.schema import CONFIG_MAPS, Resource
-from pykubelet.api.scheme import TypedKind
+from pykubelet.api.scheme import TypedKind, as_documents
 from pykubelet.api.serializer import Document
+from pykubelet.api.yaml.read import read_yaml
 from pykubelet.client.discovery import Discovery
 from pykubelet.client.interface import ControllerClient, Listing, WatchEvent
 from pykubelet.testing.faults import Fault, FaultyClient
@@ -60,6 +62,22 @@ class Faulty(FaultyClient):
             yield events
 
 
+class WithoutDeletedWidgets(Faulty):
+    """A client whose watches of widgets are cut before each of them is reported as deleted."""
+
+    @asynccontextmanager
+    async def watch(self, kind: TypedKind[T], **options: Any) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        async with self._all.watch(kind, **options) as events:
+            yield _until_deleted(events) if kind.resource == WIDGETS else events
+
+
+async def _until_deleted(events: AsyncIterator[WatchEvent[T]]) -> AsyncIterator[WatchEvent[T]]:
+    async for event in events:
+        if event.type == "DELETED":
+            return
+        yield event
+
+
 async def is_injected_in_a_life(client: ControllerClient, fault: Fault, at: int) -> bool:
     """Deletes owners with every policy; returns whether the fault was injected."""
     owners, faulty = Owners(client), Faulty(client, fault, at=at)
@@ -86,3 +104,20 @@ async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, tmp_p
             if not await is_injected_in_a_life(api.client, fault, at):
                 break
     assert at >= 10
+
+
+async def test_owners_whose_end_was_not_seen_are_examined_when_their_kind_is_back(tmp_path: Path) -> None:
+    """While a kind is not served, nothing shows that its objects are gone: their dependents stay."""
+    async with local_api(tmp_path) as api:
+        owners, definition = Owners(api.client), read_yaml(WIDGET_DEFINITION.encode())
+        await api.client.create(as_documents(DEFINITIONS), definition)
+        await asyncio.sleep(10)
+        await owners.make("before", await owners.make("w", resource=WIDGETS))
+        async with owners.collecting(WithoutDeletedWidgets(api.client, Fault.REFUSED, at=2**62)):
+            await owners.make("after", await owners.make("v", resource=WIDGETS))
+            await owners.delete("widgets.example.com", resource=DEFINITIONS)
+            await asyncio.sleep(3600)
+            assert set(await owners.left()) == {"before", "after"}
+            await api.client.create(as_documents(DEFINITIONS), definition)
+            await asyncio.sleep(3600)
+            assert set(await owners.left()) == set()

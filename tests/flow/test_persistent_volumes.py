@@ -92,8 +92,39 @@ async def test_volume_that_vanishes_loses_its_claim(tmp_path: Path) -> None:
         await asyncio.sleep(5)
         assert (await bench.volume("v")).metadata.deletion_timestamp is not None
         await bench.change(PERSISTENT_VOLUMES, "v", {"metadata": {"finalizers": None}})
-        await bench.until_claim("data", "Lost")
+        lost = await bench.until_claim("data", "Lost")
+        assert (dict(lost.status.capacity), lost.status.access_modes) == ({}, ())
         await bench.until_event("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!")
+
+
+@pytest.mark.parametrize(
+    ("provisioner", "policy", "phase"),
+    [
+        ("example.com/disks", "Delete", "Released"),
+        ("example.com/disks", "Retain", "Available"),
+        ("", "Delete", "Available"),
+    ],
+)
+async def test_second_volume_of_a_claim_is_for_its_provisioner_or_for_others(
+    tmp_path: Path, provisioner: str, policy: str, phase: str
+) -> None:
+    """A volume that was provisioned for a claim that took another one would be left over; others may be used again."""
+    async with volume_bench(tmp_path) as bench:
+        await bench.add_volume("first")
+        await bench.add_claim("data", storageClassName=MANUAL)
+        uid = (await bench.until_claim("data", "Bound")).metadata.uid
+        annotations = {"pv.kubernetes.io/provisioned-by": provisioner} if provisioner else {}
+        reference = {"namespace": "default", "name": "data", "uid": uid}
+        await bench.add_volume(
+            "second",
+            metadata={"annotations": annotations},
+            claimRef=reference,
+            persistentVolumeReclaimPolicy=policy,
+        )
+        second = await bench.until_volume("second", phase)
+        assert second.spec.claim_ref is not None
+        assert second.spec.claim_ref.uid == (uid if phase == "Released" else "")
+        assert (await bench.claim("data")).spec.volume_name == "first"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from scheduler_views import facts, labelled, node, pod, refusal, view
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 FOO = {"matchExpressions": [{"key": "foo", "operator": "Exists"}]}
+TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
 BAR = {"matchExpressions": [{"key": "bar", "operator": "Exists"}]}
 SMALL = {"cpu": "1", "memory": "1Gi", "pods": "2", "example.com/gpu": "1", "ephemeral-storage": "1Gi"}
 
@@ -151,6 +152,37 @@ def test_hard_spread_counts_pods_with_the_same_values_of_its_keys(
     }
     found = reasons(nodes, wanted, {"n1": labelled(3, "p", foo="", version="1")})
     assert found == (["node(s) didn't match pod topology spread constraints"] if is_refused else [])
+
+
+@pytest.mark.parametrize(
+    ("policies", "second", "wanted", "is_counted"),
+    [
+        ({}, {}, {}, True),
+        ({}, {}, {"nodeSelector": {"disk": "ssd"}}, False),
+        ({"nodeAffinityPolicy": "Ignore"}, {}, {"nodeSelector": {"disk": "ssd"}}, True),
+        ({}, {"taints": [TAINT]}, {}, True),
+        ({"nodeTaintsPolicy": "Honor"}, {"taints": [TAINT]}, {}, False),
+        ({"nodeTaintsPolicy": "Honor"}, {"taints": [{**TAINT, "effect": "NoExecute"}]}, {}, False),
+        ({"nodeTaintsPolicy": "Honor"}, {"taints": [{**TAINT, "effect": "PreferNoSchedule"}]}, {}, True),
+        ({"nodeTaintsPolicy": "Honor"}, {"taints": [TAINT]}, {"tolerations": [{"operator": "Exists"}]}, True),
+    ],
+    ids=["plain", "selector", "ignored", "tainted", "honored", "executing", "preferring", "tolerated"],
+)
+def test_hard_spread_counts_nodes_that_its_policies_include(
+    policies: Mapping[str, Any], second: Mapping[str, Any], wanted: Mapping[str, Any], *, is_counted: bool
+) -> None:
+    """The second node is empty: if it is a domain, the first one, which has a pod, may not get another."""
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": HOST_NAME,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": FOO,
+        **policies,
+    }
+    nodes = [node("n1", labels={HOST_NAME: "n1", "disk": "ssd"}), node("n2", labels={HOST_NAME: "n2"}, **second)]
+    asking = {"labels": {"foo": ""}, "topologySpreadConstraints": [constraint], **wanted}
+    found = reasons(nodes, asking, {"n1": labelled(1, "p", foo="")})
+    assert found == (["node(s) didn't match pod topology spread constraints"] if is_counted else [])
 
 
 def term(**fields: Any) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ def generic_metadata_errors(
     metadata: Document,
     *,
     name_rule: NameRule = dns1123_subdomain_errors,
-    namespaced: bool = True,
+    namespaced: bool,
     path: str = "metadata",
 ) -> list[FieldError]:
     """Validates metadata of any kind; finalizers of custom resources need no domain."""

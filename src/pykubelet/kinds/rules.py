@@ -33,7 +33,7 @@ class OneOf:
 class AtLeast:
     """A lower bound of a number. None, for an absent optional field, is valid."""
 
-    minimum: int = 0
+    minimum: int
     detail: str = NOT_NEGATIVE
 
     def errors(self, value: int | None, path: str) -> list[FieldError]:

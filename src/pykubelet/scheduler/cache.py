@@ -39,7 +39,7 @@ class AffinityTerm:
     selector: Selector
     namespaces: frozenset[str]
     namespace_selector: Selector
-    weight: int = 0
+    weight: int
     """The weight of a preferred term, negative for anti-affinity; 0 for required terms."""
 
     def matches(self, pod: Pod, namespace_labels: Labels) -> bool:

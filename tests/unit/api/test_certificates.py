@@ -112,3 +112,10 @@ def test_any_text_is_a_request_or_refused(noise: bytes, place: int, whole: bool)
     except RequestError as error:
         problem = str(error)
     assert problem or b"CERTIFICATE REQUEST" in text
+
+
+def test_subject_that_is_no_text_is_an_error_of_the_request() -> None:
+    plain = request(NODE, GROUPS).public_bytes(Encoding.DER)
+    made = x509.load_der_x509_csr(plain.replace(b"node:n1", b"node:\xff1"))
+    with pytest.raises(RequestError, match="the subject of the certificate request cannot be read"):
+        common_name(made)

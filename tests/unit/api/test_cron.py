@@ -22,6 +22,8 @@ from pykubelet.api.times import is_time_zone, is_time_zone_syntax
         "CRON_TZ=Europe/Berlin  @hourly",
         " 0  0 * * 6 ",
         ",1, * * * *",
+        "59 23 31 12 6",
+        "0 0 1 1 0",
     ],
 )
 def test_schedule_is_accepted_when_the_go_library_accepts_it(schedule: str) -> None:
@@ -36,6 +38,10 @@ def test_schedule_is_accepted_when_the_go_library_accepts_it(schedule: str) -> N
         ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
         ("* * * * * *", "expected exactly 5 fields, found 6: [* * * * * *]"),
         ("60 * * * *", "end of range (60) above maximum (59): 60"),
+        ("* 24 * * *", "end of range (24) above maximum (23): 24"),
+        ("* * 32 * *", "end of range (32) above maximum (31): 32"),
+        ("* * * 13 *", "end of range (13) above maximum (12): 13"),
+        ("* * * 0 *", "beginning of range (0) below minimum (1): 0"),
         ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
         ("* * * * 7", "end of range (7) above maximum (6): 7"),
         ("5-3 * * * *", "beginning of range (5) beyond end of range (3): 5-3"),

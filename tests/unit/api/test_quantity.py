@@ -4,7 +4,7 @@ import contextlib
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.quantity import (
@@ -140,6 +140,10 @@ def test_sum_with_a_null_is_written_as_the_other() -> None:
 
 @laws
 @given(st.one_of(st.integers(-(2**65), 2**65).map(str), st.text(alphabet="+-0123456789 _", max_size=25)))
+@example(str(MIN_INT64))
+@example(str(MAX_INT64))
+@example(str(MIN_INT64 - 1))
+@example(str(MAX_INT64 + 1))
 def test_parse_int64_reads_what_go_reads(text: str) -> None:
     """A sign and digits within 64 bits; other forms that Python's int() accepts are rejected."""
     plain = text.lstrip("+-")

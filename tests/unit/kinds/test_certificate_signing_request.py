@@ -73,6 +73,13 @@ def test_new_request_has_no_decision_and_no_certificate() -> None:
     assert (changed["spec"], changed["status"], errors) == (stored()["spec"], {}, [])
 
 
+def test_request_of_the_legacy_signer_can_still_be_changed() -> None:
+    """Only a beta version of the API, which is no longer served, accepted it in a new request."""
+    old = stored()
+    legacy = old | {"spec": old["spec"] | {"signerName": "kubernetes.io/legacy-unknown"}}
+    assert update(CERTIFICATE_REQUESTS, legacy, {"metadata": {"labels": {"a": "b"}}})[1] == []
+
+
 def test_approval_changes_conditions_only() -> None:
     """A certificate in the update is dropped; a decision can be neither removed nor changed."""
     patch = {"status": {"conditions": [APPROVED], "certificate": CERTIFICATE}}

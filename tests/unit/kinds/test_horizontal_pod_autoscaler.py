@@ -223,6 +223,18 @@ def test_autoscaler_is_rejected_when_invalid(document: dict[str, Any], messages:
     assert create(_HPA, document)[1] == messages
 
 
+def test_tolerance_is_kept_only_where_one_was_stored() -> None:
+    """The field belongs to a feature that is off by default."""
+    plain, _ = create(_HPA, _autoscaler(behavior={"scaleUp": {"stabilizationWindowSeconds": 5}}))
+    changed, _ = update(_HPA, plain, {"spec": {"behavior": {"scaleDown": {"tolerance": "0.2"}}}})
+    assert "tolerance" not in changed["spec"]["behavior"]["scaleDown"]
+    behavior = {**plain["spec"]["behavior"], "scaleUp": {**plain["spec"]["behavior"]["scaleUp"], "tolerance": "0.1"}}
+    stored = plain | {"spec": plain["spec"] | {"behavior": behavior}}
+    changed, messages = update(_HPA, stored, {"spec": {"behavior": {"scaleDown": {"tolerance": "0.2"}}}})
+    assert [changed["spec"]["behavior"][name]["tolerance"] for name in ("scaleUp", "scaleDown")] == ["100m", "200m"]
+    assert messages == []
+
+
 def test_autoscaler_with_an_old_target_can_still_be_changed() -> None:
     """An unchanged target is not validated again."""
     stored, _ = create(_HPA, _autoscaler())

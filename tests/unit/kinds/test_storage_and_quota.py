@@ -13,6 +13,7 @@ PERSISTENT_VOLUME_CLAIMS = persistent_volume_claim.KIND.strategy
 RESOURCE_QUOTAS = resource_quota.KIND.strategy
 
 _VOLUME = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
+_TERMINATING = {"scopeName": "Terminating", "operator": "Exists"}
 _CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
@@ -117,6 +118,23 @@ def test_claim_is_fixed_but_for_its_volume_and_its_size_once_bound() -> None:
     assert update(PERSISTENT_VOLUME_CLAIMS, used, smaller)[1] == [
         "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
     ]
+    # An expansion that is not done yet may be taken back, but not below the capacity.
+    wanted, _ = update(PERSISTENT_VOLUME_CLAIMS, used, larger)
+    between = {"spec": {"resources": {"requests": {"storage": "1536Mi"}}}}
+    assert update(PERSISTENT_VOLUME_CLAIMS, wanted, between)[1] == []
+
+
+def test_class_of_a_claim_may_be_set_once() -> None:
+    """The default class may come later than the claim; the annotation of old clients never changes."""
+    claim, _ = _claim()
+    classed, messages = update(PERSISTENT_VOLUME_CLAIMS, claim, {"spec": {"storageClassName": "fast"}})
+    assert messages == []
+    (message,) = update(PERSISTENT_VOLUME_CLAIMS, classed, {"spec": {"storageClassName": "slow"}})[1]
+    assert message.startswith("spec: Forbidden: spec is immutable after creation")
+    name = "volume.beta.kubernetes.io/storage-class"
+    assert update(PERSISTENT_VOLUME_CLAIMS, claim, {"metadata": {"annotations": {name: "fast"}}})[1] == [
+        f'metadata.annotations.{name}: Invalid value: "fast": field is immutable'
+    ]
 
 
 @pytest.mark.parametrize(
@@ -157,6 +175,33 @@ def test_claim_is_fixed_but_for_its_volume_and_its_size_once_bound() -> None:
                 'spec.scopeSelector.matchExpressions.operator: Invalid value: "Is": not a valid selector operator',
             ],
             id="unknown operator",
+        ),
+        pytest.param({"scopeSelector": {"matchExpressions": [_TERMINATING]}}, [], id="scope exists"),
+        pytest.param(
+            {"scopeSelector": {"matchExpressions": [{**_TERMINATING, "values": ["a"]}]}},
+            [
+                "spec.scopeSelector.matchExpressions.values: Invalid value: [\"a\"]: must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            ],
+            id="values of a scope that exists",
+        ),
+        pytest.param(
+            {"scopeSelector": {"matchExpressions": [{**_TERMINATING, "operator": "DoesNotExist"}]}},
+            [
+                "spec.scopeSelector.matchExpressions.operator: Invalid value: \"DoesNotExist\": must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+            ],
+            id="scope that only exists",
+        ),
+        pytest.param(
+            {"scopeSelector": {"matchExpressions": [{"scopeName": "Mine", "operator": "Exists"}]}},
+            ['spec.scopeSelector.matchExpressions.scopeName: Invalid value: "Mine": unsupported scope'],
+            id="unknown scope of a selector",
+        ),
+        pytest.param(
+            {"hard": {"services": "1"}, "scopeSelector": {"matchExpressions": [_TERMINATING]}},
+            [
+                'spec.scopeSelector.matchExpressions: Invalid value: {"MatchExpressions":[{"ScopeName":"Terminating","Operator":"Exists","Values":null}]}: unsupported scope applied to resource'
+            ],
+            id="selected scope of pods",
         ),
     ],
 )

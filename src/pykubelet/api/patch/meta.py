@@ -26,10 +26,10 @@ class PatchMeta:
 
     type: "TypeSchema"
     element: "TypeSchema"
-    is_list: bool = False
-    merge_key: str = ""
-    strategy: Strategy = ""
-    retain_keys: bool = False
+    is_list: bool
+    merge_key: str
+    strategy: Strategy
+    retain_keys: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

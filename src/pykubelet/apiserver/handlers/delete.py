@@ -127,7 +127,7 @@ async def delete_object(
 async def delete_collection(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """Deletes every selected object; the response lists them as they were."""
     served = request.served
-    listing = replace(list_options(request.query), watch=False)
+    listing = list_options(request.query)
     chosen = object_selector(listing.labels, listing.fields, served)
     options = await decode_in_thread(request, delete_options, request.body, request.content_type, request.query)
     _warn(request, options)

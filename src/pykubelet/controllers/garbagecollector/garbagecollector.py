@@ -62,7 +62,6 @@ class _Monitor:
     def __init__(self, resource: Resource, handler: "GarbageCollector", hint: asyncio.Event | None) -> None:
         self._resource, self._handler, self._hint = resource, handler, hint
         self._uids: set[str] = set()
-        self._has_ended = False
         self.has_listed = asyncio.Event()
 
     def added(self, obj: PartialObjectMetadata) -> None:
@@ -72,22 +71,18 @@ class _Monitor:
     def modified(self, obj: PartialObjectMetadata) -> None:
         metadata = obj.metadata
         self._hint_definitions()
-        if not self._has_ended:
-            identity = identity_of(self._resource, metadata.namespace, metadata.name, metadata.uid)
-            self._handler.observed(identity, metadata)
+        self._handler.observed(identity_of(self._resource, metadata.namespace, metadata.name, metadata.uid), metadata)
 
     def deleted(self, obj: PartialObjectMetadata) -> None:
         self._uids.discard(obj.metadata.uid)
         self._hint_definitions()
-        if not self._has_ended:
-            self._handler.deleted(obj.metadata.uid)
+        self._handler.deleted(obj.metadata.uid)
 
     def synced(self) -> None:
         """Does nothing: `has_listed` is set by the reflector."""
 
     def end(self) -> None:
-        """Reports that the kind is no longer served."""
-        self._has_ended = True
+        """Reports that the kind is no longer served. Its reflector is cancelled and reports nothing more."""
         for uid in self._uids:
             self._handler.unfollowed(uid)
 

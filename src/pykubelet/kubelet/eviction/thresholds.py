@@ -87,7 +87,7 @@ class Threshold:
         """The amount that should be available."""
         return self.value.of(observed.capacity)
 
-    def is_met(self, observed: Observation, *, with_reclaim: bool = False) -> bool:
+    def is_met(self, observed: Observation, *, with_reclaim: bool) -> bool:
         """Whether too little is available; `with_reclaim`, whether evictions must continue."""
         return self.missing(observed) > 0 if with_reclaim else observed.available < self.needed(observed).value()
 

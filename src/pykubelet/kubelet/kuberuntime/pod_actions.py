@@ -68,7 +68,7 @@ class PodActions:
 
     attempt: int
     sandbox_id: str = ""
-    kill_pod: bool = False
+    kill_pod: bool
     create_sandbox: bool = False
     kills: tuple[ContainerToKill, ...] = ()
     start_ephemeral: tuple[EphemeralContainer, ...] = ()

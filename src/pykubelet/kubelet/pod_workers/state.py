@@ -196,8 +196,8 @@ class SyncJob(Struct, frozen=True):
     uid: PodUid
     state: PodWorkerState
     work: UpdatePodOptions
-    grace_seconds: int = 0
-    change_status: PodStatusFunc | None = None
+    grace_seconds: int
+    change_status: PodStatusFunc | None
 
 
 class PodStateMachine:

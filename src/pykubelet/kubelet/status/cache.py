@@ -141,8 +141,8 @@ class VersionedStatus(Struct, frozen=True):
     name: str
     status: PodStatus
     unsent_since: float
-    finished: bool = False
-    is_known: bool = False
+    finished: bool
+    is_known: bool
 
 
 class StatusCache:

@@ -56,6 +56,43 @@ def test_budget_allows_no_more_than_it_has(status: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "refusal", "message"),
+    [
+        ({"disruptionsAllowed": -1}, Forbidden, "pdb disruptions allowed is negative"),
+        (
+            {"disruptionsAllowed": 9, "disruptedPods": {f"p{number}": NOW for number in range(2001)}},
+            Forbidden,
+            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+        ),
+        (
+            {"desiredHealthy": 3, "currentHealthy": 3},
+            TooManyRequests,
+            "The disruption budget b needs 3 healthy pods and has 3 currently",
+        ),
+        (
+            {"observedGeneration": 0, "disruptionsAllowed": 1},
+            TooManyRequests,
+            "The disruption budget b is still being processed by the server.",
+        ),
+    ],
+    ids=["negative", "too many", "none left", "not seen"],
+)
+def test_refused_eviction_tells_why(status: dict[str, Any], refusal: type[ApiError], message: str) -> None:
+    """A client that is told when to try again does so."""
+    with pytest.raises(refusal) as caught:
+        record_disruption(budget({"observedGeneration": 1, **status}), "p", NOW)
+    assert message in str(caught.value.details | {"message": caught.value.message})
+
+
+def test_budget_takes_as_many_evictions_as_its_map_holds() -> None:
+    pods = {f"p{number}": NOW for number in range(2000)}
+    after = record_disruption(
+        budget({"observedGeneration": 1, "disruptionsAllowed": 9, "disruptedPods": pods}), "p", NOW
+    )
+    assert len(after["status"]["disruptedPods"]) == 2001
+
+
+@pytest.mark.parametrize(
     ("phase", "nothing"), [("Running", False), ("Pending", True), ("Failed", True), ("Succeeded", True)]
 )
 def test_pod_that_does_not_run_disrupts_nothing(phase: str, nothing: bool) -> None:

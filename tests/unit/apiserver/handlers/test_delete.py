@@ -132,6 +132,7 @@ async def test_deleted_job_keeps_its_pods_by_default(asker: Asker) -> None:
             (400, "json: cannot unmarshal string into Go struct field DeleteOptions.grace"),
         ),
         ("", b"{", (400, "couldn't get version/kind; json parse error: unexpected end of JSON input")),
+        ("", b"[]", (400, "couldn't get version/kind; json parse error: json: cannot unmarshal it into an object")),
         ("", {"kind": "Pod"}, (400, "decoded object cannot be converted to DeleteOptions")),
         (
             "",

@@ -78,6 +78,41 @@ def test_bad_watch_options_are_invalid(query: dict[str, str], message: str) -> N
     assert refused.value.message.removeprefix('ListOptions.meta.k8s.io "" is invalid: ')[: len(message)] == message
 
 
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        (
+            {"resourceVersionMatch": "Exact"},
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        (
+            {"resourceVersionMatch": "Exact", "resourceVersion": "7", "continue": "x"},
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
+        ),
+        (
+            {"resourceVersionMatch": "Newer", "resourceVersion": "7"},
+            'resourceVersionMatch: Unsupported value: "Newer": supported values: "Exact", "NotOlderThan", ""',
+        ),
+        (
+            {"resourceVersionMatch": "Exact", "resourceVersion": "0"},
+            'resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+        ),
+        ({"sendInitialEvents": "0"}, "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
+    ],
+)
+def test_bad_list_options_are_invalid(query: dict[str, str], message: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        list_options(query)
+    assert refused.value.message == f'ListOptions.meta.k8s.io "" is invalid: {message}'
+
+
+@pytest.mark.parametrize("match", ["NotOlderThan", "Exact"])
+def test_lists_of_a_revision_are_no_error(match: str) -> None:
+    revision = "7" if match == "Exact" else "0"
+    options = list_options({"resourceVersionMatch": match, "resourceVersion": revision})
+    assert (options.resource_version_match, options.resource_version) == (match, revision)
+
+
 @given(st.dictionaries(st.sampled_from(["limit", "timeoutSeconds", "watch", "resourceVersionMatch", "x"]), st.text()))
 def test_any_query_is_read_or_refused(query: dict[str, str]) -> None:
     """Only errors of the API are raised, and numbers have 64 bits."""

@@ -14,7 +14,7 @@ from pykubelet.api.errors import Conflict
 from pykubelet.api.generated.coordination import Lease
 from pykubelet.api.generated.core import Node, ObjectReference, Pod, PodCondition, Taint, Toleration
 from pykubelet.api.pods import condition_patch
-from pykubelet.api.scheme import PODS
+from pykubelet.api.scheme import NODES, PODS
 from pykubelet.api.serializer import from_document, to_document
 from pykubelet.api.times import format_time
 from pykubelet.client.indexer import ObjectIndex, PodIndex
@@ -347,3 +347,28 @@ async def test_pod_whose_kubelet_has_just_spoken_is_not_marked() -> None:
     await controller.sync_pod("default/a")
     (found,) = api.documents(PODS.resource)
     assert found["status"]["conditions"][0]["status"] == "False"
+
+
+async def test_node_that_was_added_again_waits_for_its_turn_to_be_evicted() -> None:
+    """Only one node in ten seconds is tainted for eviction; a permit ends with the node that got it."""
+    api = MemoryApi(clock := VirtualClock())
+    controller = NodeLifecycleController(
+        client=api, recorder=NoEvents(), leases=ObjectIndex(), pods=PodIndex(), pods_by_node=PodsByNode(), clock=clock
+    )
+
+    async def taints_after_a_check(*nodes: Node) -> dict[str, list[tuple[str, str]]]:
+        for one in nodes:
+            controller.node_added(from_document(api.put(NODES.resource, to_document(one)), Node))
+        await controller.check()
+        for one in nodes:
+            await controller.sync_taints(one.metadata.name)
+        found = (from_document(document, Node) for document in api.documents(NODES.resource))
+        return {one.metadata.name: keys(one.spec.taints) for one in found}
+
+    evicted, held = [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")], [("not-ready", "NoSchedule")]
+    broken = node("broken", Ready="False")
+    assert await taints_after_a_check(node("fine", Ready="True"), broken) == {"fine": [], "broken": evicted}
+    controller.node_deleted(broken)
+    await asyncio.sleep(10)
+    assert (await taints_after_a_check(node("next", Ready="False")))["next"] == evicted
+    assert (await taints_after_a_check(broken))["broken"] == held

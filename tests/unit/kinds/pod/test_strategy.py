@@ -200,6 +200,30 @@ def test_gated_pod_may_get_a_node_affinity_and_further_expressions_only() -> Non
     assert [text.partition(": ")[0] for text in update(PODS, bound, affinity({**first, "key": "disk"}))[1]] == [at]
 
 
+def test_terms_of_a_node_affinity_are_neither_added_nor_removed_nor_filled() -> None:
+    """A further term would widen the choice, and a term without expressions selects no node."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+
+    def terms(*keys: str) -> dict[str, Any]:
+        found = [{"matchExpressions": [{"key": key, "operator": "Exists"}]} if key else {} for key in keys]
+        return {"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": found}}}}
+
+    def shown(key: str) -> str:
+        return f'{{"MatchExpressions":[{{"Key":"{key}","Operator":"Exists","Values":null}}],"MatchFields":null}}'
+
+    at = f"spec.affinity.nodeAffinity.{required}.nodeSelectorTerms"
+    fixed = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+    narrower = "only additions are allowed (no mutations or deletions)"
+    for old, new, messages in (
+        (("a",), ("a", "b"), [f"{at}: Invalid value: [{shown('a')},{shown('b')}]: {fixed}"]),
+        (("a", "b"), ("a",), [f"{at}: Invalid value: [{shown('a')}]: {fixed}"]),
+        (("", "a"), ("", "a"), []),
+        (("", "a"), ("b", "a"), [f"{at}[0]: Invalid value: {shown('b')}: {narrower}"]),
+    ):
+        stored = _stored(schedulingGates=[{"name": "g"}], **terms(*old))
+        assert update(PODS, stored, {"spec": terms(*new)})[1] == messages
+
+
 def test_status_update_keeps_what_only_the_server_or_owners_may_write() -> None:
     """Spec, class, owners and observed generations stay; labels may change."""
     pod = _stored(nodeName="n")

@@ -1,12 +1,13 @@
 """The strategy of services, and the allocation of addresses and ports."""
 
+from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.errors import Invalid
+from pykubelet.api.errors import InternalError, Invalid
 from pykubelet.apiserver.admission.services import (
     CLUSTER_IP_RANGE,
     NODE_PORT_RANGE,
@@ -130,6 +131,40 @@ def test_update_keeps_addresses_and_ports_that_the_client_left_out() -> None:
     assert _allocated(spec, allocations_of([]), old) == old
     renamed = _allocated({"type": "NodePort", "ports": [{"port": 81, "name": "web"}]}, allocations_of([]), old)
     assert renamed["spec"]["ports"][0]["nodePort"] == old["spec"]["ports"][0]["nodePort"]
+
+
+def test_health_check_port_stays_while_it_is_needed() -> None:
+    spec = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [_PORT]}
+    old = _allocated(spec)
+    again = _allocated({**spec, "ports": [{"port": 81}]}, allocations_of([old]), old)
+    assert again["spec"]["healthCheckNodePort"] == old["spec"]["healthCheckNodePort"]
+    other = _allocated({**spec, "externalTrafficPolicy": "Cluster"}, allocations_of([old]), old)
+    assert "healthCheckNodePort" not in other["spec"]
+
+
+def test_list_of_addresses_follows_a_change_of_the_first() -> None:
+    """A client of one address family may know only the field clusterIP."""
+    old = _allocated({"ports": [_PORT]})
+    assert _allocated({"ports": [_PORT], "clusterIP": "10.96.0.9"})["spec"]["clusterIPs"] == ["10.96.0.9"]
+    spec = {**old["spec"], "clusterIP": "10.96.0.9"}
+    assert _allocated(spec, allocations_of([]), old)["spec"]["clusterIPs"] == ["10.96.0.9"]
+    named = {"type": "ExternalName", "externalName": "x.y", "clusterIP": "", "clusterIPs": old["spec"]["clusterIPs"]}
+    assert "clusterIPs" not in _allocated(named, allocations_of([]), old)["spec"]
+
+
+def test_allocation_fails_when_nothing_is_left() -> None:
+    """The first two addresses of the range are the network's and the API server's, the last is for broadcasts."""
+    document = SERVICES.default({"metadata": {"name": "s", **SYSTEM}, "spec": {"ports": [_PORT]}})
+    small = IPv4Network("10.0.0.0/29")
+    addresses = {f"10.0.0.{number}" for number in range(2, 6)}
+    assert allocate(document, None, ServiceAllocations(addresses), small)["spec"]["clusterIP"] == "10.0.0.6"
+    with pytest.raises(InternalError, match="failed to allocate a serviceIP: range is full"):
+        allocate(document, None, ServiceAllocations({*addresses, "10.0.0.6"}), small)
+    ports = {*NODE_PORT_RANGE} - {32767}
+    node_port = {"type": "NodePort", "ports": [_PORT]}
+    assert _allocated(node_port, ServiceAllocations(ports=ports))["spec"]["ports"][0]["nodePort"] == 32767
+    with pytest.raises(InternalError, match="failed to allocate a nodePort: range is full"):
+        _allocated(node_port, ServiceAllocations(ports={*NODE_PORT_RANGE}))
 
 
 def test_fields_of_the_old_type_are_dropped_when_the_type_changes() -> None:

@@ -156,6 +156,32 @@ async def test_other_refusals_are_no_reason_to_read_when_they_come(make_world: A
         assert await send(world, known, "one") == ["patch"]
 
 
+@pytest.mark.parametrize(
+    ("change", "why", "is_reported"),
+    [
+        (lambda known: known, "no", True),
+        (lambda known: known, "no relationship found between node 'n1' and this object", False),
+        (deleting, "no", False),
+        (None, "no", False),
+    ],
+    ids=["running", "of another node", "deleting", "gone"],
+)
+async def test_refusal_is_reported_unless_the_pod_may_be_gone(
+    make_world: Any, change: Any, why: str, *, is_reported: bool
+) -> None:
+    """The Node authorizer refuses a pod that is gone as it refuses another node's."""
+    world = rewired(make_world, Refusing)
+    known = world.add()
+    world.manager.set_pod_status(known, PodStatus(message="one"))
+    if change is None:
+        world.pods.delete_pod(known)
+    else:
+        world.pods.update_pod(change(known))
+    world.api.error = Forbidden(why)
+    await world.manager.sync_batch(all=False)
+    assert world.unsent == ([why] if is_reported else [])
+
+
 async def test_status_waits_when_the_pod_is_gone_from_the_api(world: Any) -> None:
     """A 404 needs no GET; housekeeping drops the status later."""
     known = world.add()
