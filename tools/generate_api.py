@@ -37,6 +37,7 @@ STRUCT_KINDS = [
     "core.v1.PersistentVolume",
     "core.v1.PersistentVolumeClaim",
     "core.v1.Endpoints",
+    "core.v1.ReplicationController",
     "apps.v1.ReplicaSet",
     "apps.v1.Deployment",
     "apps.v1.DaemonSet",
@@ -70,7 +71,6 @@ STRUCT_KINDS = [
 SCHEMA_KINDS = (
     *STRUCT_KINDS,
     *[
-        "core.v1.ReplicationController",
         "core.v1.ComponentStatus",
         "core.v1.ResourceQuota",
         "core.v1.LimitRange",

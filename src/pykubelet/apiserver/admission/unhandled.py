@@ -58,9 +58,6 @@ UNHANDLED: tuple[UnhandledFeature, ...] = (
     UnhandledFeature(("resourcequotas",), "ResourceQuota", "nothing here counts or limits what a namespace uses"),
     UnhandledFeature(("limitranges",), "LimitRange", "nothing here applies its defaults and limits to pods"),
     UnhandledFeature(
-        ("replicationcontrollers",), "ReplicationController", "no controller creates its pods here; use a Deployment"
-    ),
-    UnhandledFeature(
         ("services",),
         "Service spec.type LoadBalancer",
         "nothing here assigns it an external address",

@@ -18,7 +18,6 @@ USES: list[tuple[str, dict[str, Any], str]] = [
     ("networkpolicies.networking.k8s.io", {}, "NetworkPolicy"),
     ("resourcequotas", {}, "ResourceQuota"),
     ("limitranges", {}, "LimitRange"),
-    ("replicationcontrollers", {}, "ReplicationController"),
     ("services", {"spec": {"type": "LoadBalancer"}}, "Service spec.type LoadBalancer"),
     ("endpoints", {}, "Endpoints"),
     (
