@@ -52,6 +52,9 @@ from pykubelet.controllers.disruption.budget import ScaleFinder
 from pykubelet.controllers.disruption.disruption import DisruptionController, StaleDisruptionController
 from pykubelet.controllers.endpoint.endpoints_controller import EndpointsController
 from pykubelet.controllers.endpointslice.endpointslice_controller import EndpointSliceController
+from pykubelet.controllers.endpointslicemirroring.endpointslicemirroring_controller import (
+    EndpointSliceMirroringController,
+)
 from pykubelet.controllers.framework.expectations import CountingExpectations, UidTrackingExpectations
 from pykubelet.controllers.framework.pod_control import PodControl
 from pykubelet.controllers.framework.work_queue import WorkQueueCollector
@@ -244,6 +247,16 @@ def _endpoint_slices(stage: ControllerStage) -> None:
     stage.add("endpointslice", controller, queue=controller.queue)
 
 
+def _endpoint_slice_mirroring(stage: ControllerStage) -> None:
+    controller = EndpointSliceMirroringController(
+        client=stage.client,
+        recorder=stage.recorder("endpoint-slice-mirroring-controller"),
+        services=stage.informers.objects(SERVICES),
+        endpoints=stage.informers.objects(ENDPOINTS),
+    )
+    stage.add("endpointslicemirroring", controller, queue=controller.queue)
+
+
 def _disruption(stage: ControllerStage) -> None:
     scales = ScaleFinder(
         client=stage.client,
@@ -335,6 +348,7 @@ CONTROLLERS: dict[str, Callable[[ControllerStage], None]] = {
     "garbage": _garbage,
     "endpoint": _endpoints,
     "endpointslice": _endpoint_slices,
+    "endpointslicemirroring": _endpoint_slice_mirroring,
     "disruption": _disruption,
     "horizontal-pod-autoscaler": _horizontal_pod_autoscaler,
     "serviceaccount": _service_accounts,

@@ -9,9 +9,6 @@ from typing import NamedTuple
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 
-_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
-_SKIP_MIRROR = "endpointslice.kubernetes.io/skip-mirror"
-
 
 class UnhandledFeature(NamedTuple):
     """A kind, or one field of some kinds, that nothing acts on; `subresource` is the one through which it is written."""
@@ -36,12 +33,6 @@ def _pod_spec(document: Document) -> Document:
     return found
 
 
-def _is_manual(endpoints: Document) -> bool:
-    """Whether a user keeps these endpoints, and wants slices of them."""
-    labels = endpoints["metadata"].get("labels") or {}
-    return labels.get(_MANAGED_BY) != "endpoint-controller" and labels.get(_SKIP_MIRROR) != "true"
-
-
 _WITH_PODS = (
     "pods",
     "replicasets.apps",
@@ -62,12 +53,6 @@ UNHANDLED: tuple[UnhandledFeature, ...] = (
         "Service spec.type LoadBalancer",
         "nothing here assigns it an external address",
         lambda service: service["spec"].get("type") == "LoadBalancer",
-    ),
-    UnhandledFeature(
-        ("endpoints",),
-        "Endpoints",
-        "nothing here makes an EndpointSlice of them, so no traffic reaches them; create the EndpointSlice",
-        _is_manual,
     ),
     UnhandledFeature(
         ("priorityclasses.scheduling.k8s.io",),

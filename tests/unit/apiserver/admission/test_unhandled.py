@@ -12,14 +12,12 @@ from pykubelet.apiserver.request import UserInfo
 REGISTRY = ServedKinds(BUILT_IN_KINDS)
 CLAIMS = {"resourceClaims": [{"name": "gpu"}]}
 TOKEN = "kubernetes.io/service-account-token"
-LABELS = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
 
 USES: list[tuple[str, dict[str, Any], str]] = [
     ("networkpolicies.networking.k8s.io", {}, "NetworkPolicy"),
     ("resourcequotas", {}, "ResourceQuota"),
     ("limitranges", {}, "LimitRange"),
     ("services", {"spec": {"type": "LoadBalancer"}}, "Service spec.type LoadBalancer"),
-    ("endpoints", {}, "Endpoints"),
     (
         "priorityclasses.scheduling.k8s.io",
         {"preemptionPolicy": "PreemptLowerPriority"},
@@ -34,8 +32,6 @@ USES: list[tuple[str, dict[str, Any], str]] = [
 ]
 NO_USES: list[tuple[str, dict[str, Any]]] = [
     ("services", {"spec": {"type": "ClusterIP"}}),
-    ("endpoints", {"metadata": {"name": "x", "labels": LABELS}}),
-    ("endpoints", {"metadata": {"name": "x", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}),
     ("priorityclasses.scheduling.k8s.io", {"preemptionPolicy": "Never"}),
     ("secrets", {"type": TOKEN, "data": {"token": "eA=="}}),
     ("secrets", {"type": "Opaque"}),
