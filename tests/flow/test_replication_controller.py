@@ -127,6 +127,7 @@ async def test_deletion_deletes_the_pods(bench: Bench, policy: str) -> None:
         return not await bench.all(PODS) and await bench.get(REPLICATION_CONTROLLERS, "web") is None
 
     await bench.until(is_gone)
+    assert await is_gone()
 
 
 async def test_orphaning_deletion_keeps_the_pods(bench: Bench) -> None:

@@ -1,1 +1,1 @@
-"""The EndpointSlice mirroring controller."""
+"""Mirrors Endpoints that users keep to EndpointSlices."""

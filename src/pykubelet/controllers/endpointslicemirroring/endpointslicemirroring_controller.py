@@ -1,4 +1,4 @@
-"""The EndpointSlice mirroring controller: makes slices of Endpoints that users keep for Services without a selector.
+"""The EndpointSlice mirroring controller: slices for Endpoints of Services without a selector.
 
 A slice is written only when it changes. The tracker prevents acting on slices older than the controller's own last
 write, which would create duplicates.

@@ -1,8 +1,8 @@
-"""The ReplicaSet controller: keeps the number of pods that a ReplicaSet or a ReplicationController asks for.
+"""The ReplicaSet controller: keeps the number of pods that a ReplicaSet asks for.
 
 Event handlers record what was seen and enqueue keys; `ReplicaSetController.sync` acts: it claims pods, creates or
-deletes the difference through PodControl, and writes the status. Upstream converts ReplicationControllers to
-ReplicaSets; here the controller is generic over both, which differ in their selector and in the types of their status.
+deletes the difference through PodControl, and writes the status. ReplicationControllers have the same controller: upstream
+converts them to ReplicaSets, here it is generic over both, which differ in their selector and the types of their status.
 
 Upstream: pkg/controller/replicaset/replica_set.go, pkg/controller/replicaset/replica_set_utils.go
 """

@@ -1,1 +1,1 @@
-"""The ReplicationController controller."""
+"""ReplicationControllers: the predecessors of ReplicaSets, with the same controller."""
