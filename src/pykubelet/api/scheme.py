@@ -24,7 +24,7 @@ from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.generated.coordination import Lease
 from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
-from pykubelet.api.generated.networking import Ingress, IngressClass
+from pykubelet.api.generated.networking import Ingress, IngressClass, IPAddress, ServiceCIDR
 from pykubelet.api.generated.node import RuntimeClass
 from pykubelet.api.generated.policy import Eviction, PodDisruptionBudget
 from pykubelet.api.generated.scheduling import PriorityClass
@@ -88,6 +88,8 @@ ENDPOINT_SLICES = TypedKind(schema.ENDPOINT_SLICES, EndpointSlice)
 CERTIFICATE_SIGNING_REQUESTS = TypedKind(schema.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
 LEASES = TypedKind(schema.LEASES, Lease)
 INGRESSES = TypedKind(schema.INGRESSES, Ingress)
+SERVICE_CIDRS = TypedKind(schema.SERVICE_CIDRS, ServiceCIDR)
+IP_ADDRESSES = TypedKind(schema.IP_ADDRESSES, IPAddress)
 INGRESS_CLASSES = TypedKind(schema.INGRESS_CLASSES, IngressClass)
 PRIORITY_CLASSES = TypedKind(schema.PRIORITY_CLASSES, PriorityClass)
 RUNTIME_CLASSES = TypedKind(schema.RUNTIME_CLASSES, RuntimeClass)

@@ -17,7 +17,15 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
-from pykubelet.api.schema import INGRESS_CLASSES, NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
+from pykubelet.api.schema import (
+    INGRESS_CLASSES,
+    IP_ADDRESSES,
+    NODES,
+    PRIORITY_CLASSES,
+    SERVICE_CIDRS,
+    SERVICES,
+    STORAGE_CLASSES,
+)
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver import kubernetesservice
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
@@ -56,8 +64,10 @@ from pykubelet.apiserver.filters.audit import AuditLog
 from pykubelet.apiserver.filters.chain import HandlerChain
 from pykubelet.apiserver.filters.limits import MaxInFlight
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, ExtraCollector, StorageFigures, object_counts
+from pykubelet.apiserver.flow_control import ensure_flow_control
 from pykubelet.apiserver.handlers.access_reviews import AccessReviews
 from pykubelet.apiserver.handlers.token_request import TokenRequests
+from pykubelet.apiserver.ip_addresses import IpAddressRepair
 from pykubelet.apiserver.kubernetesservice import ApiEndpoint, KubernetesService
 from pykubelet.apiserver.loopback import LoopbackClient
 from pykubelet.apiserver.metricsserver.api import METRICS_KINDS, MetricsApi
@@ -157,6 +167,7 @@ async def serving(
         await asyncio.gather(
             ensure_default_roles(store, clock=clock, ids=ids),
             ensure_first_objects(server.handle, registry, with_account=settings.with_node),
+            ensure_flow_control(server.handle),
         )
         counters = ApiServerMetrics(MaxInFlight(), _storage_figures(settings, store, registry), collectors)
         nonresource = _nonresource_handler(deps, registry, tokens, counters)
@@ -247,10 +258,14 @@ async def _background_work(
 ) -> AsyncIterator[None]:
     """Run the server's own controllers, certificate renewal and backups for the duration of the context."""
     store, takes_signals = deps.store, asyncio.Event()
+    addresses = IpAddressRepair(
+        store=store, registry=registry, handle=server.handle, cluster_ips=settings.service_cluster_ips, clock=clock
+    )
     runners: dict[str, Runner] = {
         "backups": with_ready_event(BackupWriter(store, settings.data_dir).run, takes_signals),
         "cluster roles": with_ready_event(ClusterRoleAggregation(store).run),
         "custom resources": with_ready_event(CustomResources(store=store, registry=registry, clock=clock).run),
+        "ip addresses": with_ready_event(addresses.run),
         "namespaces": NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock).run,
         "usage of nodes": usage.run,
     }
@@ -378,7 +393,12 @@ def _admission(
         NodeTaint(),
         PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)),
         RuntimeClassAdmission(store.newest),
-        ServiceAllocation(partial(store.entries, SERVICES.group_resource), cluster_ips=settings.service_cluster_ips),
+        ServiceAllocation(
+            partial(store.entries, SERVICES.group_resource),
+            cluster_ips=settings.service_cluster_ips,
+            service_cidrs=partial(store.entries, SERVICE_CIDRS.group_resource),
+            ip_addresses=partial(store.entries, IP_ADDRESSES.group_resource),
+        ),
         StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
         DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
     )

@@ -20,6 +20,7 @@ from pykubelet.api.scheme import (
     DEPLOYMENTS,
     ENDPOINTS,
     HORIZONTAL_POD_AUTOSCALERS,
+    IP_ADDRESSES,
     JOBS,
     LEASES,
     NAMESPACES,
@@ -28,6 +29,7 @@ from pykubelet.api.scheme import (
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     SERVICE_ACCOUNTS,
+    SERVICE_CIDRS,
     SERVICES,
     STATEFUL_SETS,
 )
@@ -70,6 +72,7 @@ from pykubelet.controllers.podgc.gc_controller import PodGCController
 from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
 from pykubelet.controllers.replication.replication_controller import ReplicationManager
 from pykubelet.controllers.serviceaccount.serviceaccounts_controller import ServiceAccountsController
+from pykubelet.controllers.servicecidrs.servicecidrs_controller import ServiceCidrController
 from pykubelet.controllers.statefulset.stateful_set import StatefulSetController, stateful_set_informers
 from pykubelet.controllers.tainteviction.taint_eviction import SOURCE as EVICTION
 from pykubelet.controllers.tainteviction.taint_eviction import TaintEvictionController
@@ -257,6 +260,17 @@ def _endpoint_slice_mirroring(stage: ControllerStage) -> None:
     stage.add("endpointslicemirroring", controller, queue=controller.queue)
 
 
+def _service_cidrs(stage: ControllerStage) -> None:
+    controller = ServiceCidrController(
+        client=stage.client,
+        recorder=stage.recorder("service-cidr-controller"),
+        ranges=stage.informers.objects(SERVICE_CIDRS),
+        addresses=stage.informers.objects(IP_ADDRESSES),
+        clock=stage.clock,
+    )
+    stage.add("servicecidrs", controller, queue=controller.queue)
+
+
 def _disruption(stage: ControllerStage) -> None:
     scales = ScaleFinder(
         client=stage.client,
@@ -349,6 +363,7 @@ CONTROLLERS: dict[str, Callable[[ControllerStage], None]] = {
     "endpoint": _endpoints,
     "endpointslice": _endpoint_slices,
     "endpointslicemirroring": _endpoint_slice_mirroring,
+    "servicecidrs": _service_cidrs,
     "disruption": _disruption,
     "horizontal-pod-autoscaler": _horizontal_pod_autoscaler,
     "serviceaccount": _service_accounts,

@@ -69,6 +69,25 @@ UNHANDLED: tuple[UnhandledFeature, ...] = (
         ),
     ),
     UnhandledFeature(
+        ("flowschemas.flowcontrol.apiserver.k8s.io",),
+        "FlowSchema",
+        "the server here limits all requests alike and queues none by it",
+    ),
+    UnhandledFeature(
+        ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",),
+        "PriorityLevelConfiguration",
+        "the server here limits all requests alike and queues none by it",
+    ),
+    UnhandledFeature(
+        ("volumeattachments.storage.k8s.io",), "VolumeAttachment", "nothing here attaches volumes of CSI drivers"
+    ),
+    UnhandledFeature(
+        ("volumeattributesclasses.storage.k8s.io",), "VolumeAttributesClass", "nothing here changes volumes by it"
+    ),
+    UnhandledFeature(
+        ("resourceclaims.resource.k8s.io",), "ResourceClaim", "nothing here allocates devices, so it stays pending"
+    ),
+    UnhandledFeature(
         _WITH_PODS,
         "Pod spec.resourceClaims",
         "nothing here allocates devices, so containers start without them",
