@@ -102,6 +102,21 @@ def test_errors_are_statuses_in_the_form_asked_for(client: Client) -> None:
     assert (response.status, json.loads(body)["reason"]) == (406, "NotAcceptable")
 
 
+def test_review_has_no_table(client: Client) -> None:
+    """A client that accepts a table alone is refused; one that accepts JSON too gets the object."""
+    path, table = (
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+    )
+    review = json.dumps({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).encode()
+    response, body = client.ask("POST", path, review, Accept=table)
+    assert (response.status, json.loads(body)["reason"]) == (406, "NotAcceptable")
+    response, body = client.ask("POST", path, review, Accept=f"{table},application/json")
+    assert (response.status, json.loads(body)["kind"]) == (201, "SelfSubjectAccessReview")
+    response, body = client.ask("GET", "/api/v1/namespaces", Accept=table)
+    assert (response.status, json.loads(body)["kind"]) == (200, "Table")
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status", "text"),
     [
