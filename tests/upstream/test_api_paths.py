@@ -10,6 +10,7 @@ from pykubelet.apiserver.filters.requestinfo import request_info, served_at
 from pykubelet.apiserver.nonresource import NonResourceHandler, NonResourceRequest
 from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.httpserver.request import read_target
+from pykubelet.httpserver.response import NOT_FOUND
 
 _OPERATIONS = [line.split() for line in (Path(__file__).parent / "vectors/api-operations.txt").read_text().splitlines()]
 _DIFFERENCES = Path(__file__).parents[2] / "docs/differences.md"
@@ -34,7 +35,11 @@ async def is_served(method: str, path: str) -> bool:
         except ApiError:
             return False
     pages = NonResourceHandler(
-        kinds=_KINDS, address="192.0.2.7:6443", checks={}, metrics_page=bytes, more=dict.fromkeys(_KEYS, bytes)
+        kinds=_KINDS,
+        address="192.0.2.7:6443",
+        checks={},
+        metrics_page=bytes,
+        more=dict.fromkeys(_KEYS, lambda: NOT_FOUND),
     )
     return await pages.answer(NonResourceRequest(method, read_target(path))) is not None
 

@@ -84,6 +84,7 @@ from pykubelet.apiserver.storage.backup import BACKUP_FILE, BackupWriter
 from pykubelet.apiserver.storage.database_file import set_aside
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreKey, StoreRefused, StoreSettings, StoreUnusable
+from pykubelet.apiserver.token_secrets import TokenSecrets
 from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
 from pykubelet.app.pod_network import MACHINE_NETWORK, NodeNetwork
@@ -175,7 +176,7 @@ async def serving(
         chain = _handler_chain(deps, access, registry, server, nonresource, counters, clock)
         connect = dict.fromkeys(PROXIED, UpgradeAwareHandler(node_proxy).connect)
         http_server = partial(ApiHttpServer, chain, connect=connect, new_id=ids.uid)
-        await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage))
+        await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage, tokens))
         kept = _service_of_itself(settings, deps, registry, server, http_server, network.side)
         await stack.enter_async_context(kept)
         await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
@@ -255,11 +256,19 @@ async def _background_work(
     server: Server,
     clock: Clock,
     usage: UsageScraper,
+    tokens: ServiceAccountTokens,
 ) -> AsyncIterator[None]:
     """Run the server's own controllers, certificate renewal and backups for the duration of the context."""
     store, takes_signals = deps.store, asyncio.Event()
     addresses = IpAddressRepair(
         store=store, registry=registry, handle=server.handle, cluster_ips=settings.service_cluster_ips, clock=clock
+    )
+    secrets = TokenSecrets(
+        store=store,
+        registry=registry,
+        handle=server.handle,
+        tokens=tokens,
+        root_ca=deps.pki.authority.certificate_pem,
     )
     runners: dict[str, Runner] = {
         "backups": with_ready_event(BackupWriter(store, settings.data_dir).run, takes_signals),
@@ -267,6 +276,7 @@ async def _background_work(
         "custom resources": with_ready_event(CustomResources(store=store, registry=registry, clock=clock).run),
         "ip addresses": with_ready_event(addresses.run),
         "namespaces": NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock).run,
+        "token secrets": with_ready_event(secrets.run),
         "usage of nodes": usage.run,
     }
     if settings.tls_cert is None:

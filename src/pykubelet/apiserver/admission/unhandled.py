@@ -61,14 +61,6 @@ UNHANDLED: tuple[UnhandledFeature, ...] = (
         lambda one: one.get("preemptionPolicy") == "PreemptLowerPriority",
     ),
     UnhandledFeature(
-        ("secrets",),
-        "Secret type kubernetes.io/service-account-token",
-        "no controller writes a token into it here; use kubectl create token",
-        lambda secret: (
-            secret.get("type") == "kubernetes.io/service-account-token" and not (secret.get("data") or {}).get("token")
-        ),
-    ),
-    UnhandledFeature(
         ("flowschemas.flowcontrol.apiserver.k8s.io",),
         "FlowSchema",
         "the server here limits all requests alike and queues none by it",

@@ -11,7 +11,6 @@ from pykubelet.apiserver.request import UserInfo
 
 REGISTRY = ServedKinds(BUILT_IN_KINDS)
 CLAIMS = {"resourceClaims": [{"name": "gpu"}]}
-TOKEN = "kubernetes.io/service-account-token"
 
 USES: list[tuple[str, dict[str, Any], str]] = [
     ("networkpolicies.networking.k8s.io", {}, "NetworkPolicy"),
@@ -23,7 +22,6 @@ USES: list[tuple[str, dict[str, Any], str]] = [
         {"preemptionPolicy": "PreemptLowerPriority"},
         "PriorityClass preemptionPolicy PreemptLowerPriority",
     ),
-    ("secrets", {"type": TOKEN}, "Secret type kubernetes.io/service-account-token"),
     ("flowschemas.flowcontrol.apiserver.k8s.io", {}, "FlowSchema"),
     ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", {}, "PriorityLevelConfiguration"),
     ("volumeattachments.storage.k8s.io", {}, "VolumeAttachment"),
@@ -38,8 +36,6 @@ USES: list[tuple[str, dict[str, Any], str]] = [
 NO_USES: list[tuple[str, dict[str, Any]]] = [
     ("services", {"spec": {"type": "ClusterIP"}}),
     ("priorityclasses.scheduling.k8s.io", {"preemptionPolicy": "Never"}),
-    ("secrets", {"type": TOKEN, "data": {"token": "eA=="}}),
-    ("secrets", {"type": "Opaque"}),
     ("pods", {"spec": {}}),
     ("pods/status", {"spec": CLAIMS}),
     ("deployments.apps", {"spec": {"template": {"spec": {}}}}),
