@@ -46,6 +46,19 @@ PRINTERS: dict[str, str] = {
     "certificateSigningRequest": "certificatesigningrequests.certificates.k8s.io",
     "lease": "leases.coordination.k8s.io",
     "storageClass": "storageclasses.storage.k8s.io",
+    "csiDriver": "csidrivers.storage.k8s.io",
+    "csiNode": "csinodes.storage.k8s.io",
+    "csiStorageCapacity": "csistoragecapacities.storage.k8s.io",
+    "volumeAttachment": "volumeattachments.storage.k8s.io",
+    "volumeAttributesClass": "volumeattributesclasses.storage.k8s.io",
+    "serviceCIDR": "servicecidrs.networking.k8s.io",
+    "ipAddress": "ipaddresses.networking.k8s.io",
+    "flowSchema": "flowschemas.flowcontrol.apiserver.k8s.io",
+    "priorityLevel": "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+    "deviceClass": "deviceclasses.resource.k8s.io",
+    "resourceClaim": "resourceclaims.resource.k8s.io",
+    "resourceClaimTemplate": "resourceclaimtemplates.resource.k8s.io",
+    "nodeResourceSlice": "resourceslices.resource.k8s.io",
     "controllerRevision": "controllerrevisions.apps",
     "resourceQuota": "resourcequotas",
     "priorityClass": "priorityclasses.scheduling.k8s.io",
@@ -57,7 +70,8 @@ ALIASES = {"events": "events.events.k8s.io"}
 DEFAULT_COLUMNS = (("Name", "string", "name", "name"), ("Created At", "date", "", "creationTimestamp"))
 
 BLOCK = re.compile(
-    r"^\t(\w+)ColumnDefiniti\w+ := \[\]metav1\.TableColumnDefinition\{\n(.*?)^\t\}$", re.DOTALL | re.MULTILINE
+    r"^\t(\w+)ColumnDefiniti\w+ :?= (?:append\(\w+, )?\[\]metav1\.TableColumnDefinition\{\n(.*?)^\t\}(?:\.\.\.\))?$",
+    re.DOTALL | re.MULTILINE,
 )
 COLUMN = re.compile(r"\{Name: (?P<name>\"[^\"]*\"), (?P<rest>.*)\},?")
 OPTION = re.compile(r"(Type|Format): \"(\w+)\"")
@@ -114,7 +128,7 @@ def main(root: Path) -> None:
     for printer, body in BLOCK.findall(source.printers):
         if printer not in PRINTERS:
             continue
-        rows = columns[PRINTERS[printer]] = []
+        rows = columns.setdefault(PRINTERS[printer], [])
         for name, rest in COLUMN.findall(body):
             options = dict(OPTION.findall(rest))
             priority = PRIORITY.search(rest)

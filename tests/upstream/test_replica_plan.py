@@ -81,6 +81,7 @@ def test_status_counts(
     """`counts` are replicas, fully labelled, ready, available and terminating."""
     one = ReplicaSet(spec=ReplicaSetSpec(replicas=2, template=TEMPLATE, min_ready_seconds=min_ready))
     status = compute_status(one, pods, terminating=terminating, failure=None, now=EPOCH)
+    assert isinstance(status, ReplicaSetStatus)
     assert counts == (
         status.replicas,
         status.fully_labeled_replicas,
@@ -108,8 +109,9 @@ def test_failure_condition(
     before: list[ReplicaSetCondition], wanted: int, active: int, failure: str | None, after: list[tuple[str, str]]
 ) -> None:
     """The condition is added once and removed on success; other conditions stay."""
-    status = ReplicaSetStatus(conditions=(*before, OTHER))
-    one = ReplicaSet(spec=ReplicaSetSpec(replicas=wanted, template=TEMPLATE), status=status)
+    one = ReplicaSet(
+        spec=ReplicaSetSpec(replicas=wanted, template=TEMPLATE), status=ReplicaSetStatus(conditions=(*before, OTHER))
+    )
     pods = [labelled() for _ in range(active)]
     status = compute_status(one, pods, terminating=None, failure=failure, now=EPOCH)
     failures = [(c.reason, c.message) for c in status.conditions if c.type == "ReplicaFailure"]

@@ -24,7 +24,7 @@ from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.generated.coordination import Lease
 from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
-from pykubelet.api.generated.networking import Ingress, IngressClass
+from pykubelet.api.generated.networking import Ingress, IngressClass, IPAddress, ServiceCIDR
 from pykubelet.api.generated.node import RuntimeClass
 from pykubelet.api.generated.policy import Eviction, PodDisruptionBudget
 from pykubelet.api.generated.scheduling import PriorityClass
@@ -74,6 +74,7 @@ SERVICES = TypedKind(schema.SERVICES, core.Service)
 ENDPOINTS = TypedKind(schema.ENDPOINTS, core.Endpoints)
 PERSISTENT_VOLUMES = TypedKind(schema.PERSISTENT_VOLUMES, core.PersistentVolume)
 PERSISTENT_VOLUME_CLAIMS = TypedKind(schema.PERSISTENT_VOLUME_CLAIMS, core.PersistentVolumeClaim)
+REPLICATION_CONTROLLERS = TypedKind(schema.REPLICATION_CONTROLLERS, core.ReplicationController)
 REPLICA_SETS = TypedKind(schema.REPLICA_SETS, ReplicaSet)
 DEPLOYMENTS = TypedKind(schema.DEPLOYMENTS, Deployment)
 DAEMON_SETS = TypedKind(schema.DAEMON_SETS, DaemonSet)
@@ -87,6 +88,8 @@ ENDPOINT_SLICES = TypedKind(schema.ENDPOINT_SLICES, EndpointSlice)
 CERTIFICATE_SIGNING_REQUESTS = TypedKind(schema.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
 LEASES = TypedKind(schema.LEASES, Lease)
 INGRESSES = TypedKind(schema.INGRESSES, Ingress)
+SERVICE_CIDRS = TypedKind(schema.SERVICE_CIDRS, ServiceCIDR)
+IP_ADDRESSES = TypedKind(schema.IP_ADDRESSES, IPAddress)
 INGRESS_CLASSES = TypedKind(schema.INGRESS_CLASSES, IngressClass)
 PRIORITY_CLASSES = TypedKind(schema.PRIORITY_CLASSES, PriorityClass)
 RUNTIME_CLASSES = TypedKind(schema.RUNTIME_CLASSES, RuntimeClass)

@@ -14,6 +14,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.queues import KeyedQueue
 from pykubelet.api.errors import AlreadyExists, ApiError, NotFound
 from pykubelet.api.schema import NAMESPACES as NAMESPACES_RESOURCE
+from pykubelet.api.schema import PODS
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import format_time
 from pykubelet.apiserver.handlers.delete import DeleteOptions
@@ -154,8 +155,10 @@ class NamespaceTerminator:
             self._queue.put_later(name, None, _RETRY_SECONDS)
 
     async def _delete_content(self, name: str) -> list[str]:
-        """Deletes everything in a namespace that is not being deleted yet; returns the errors."""
+        """Deletes everything in a namespace that is not being deleted yet, pods first; returns the errors."""
         keys = self._store.newest_in(name)
+        # Pods use other objects until they have stopped.
+        keys = tuple(key for key in keys if key.collection == PODS.group_resource) or keys
         for collection in {key.collection for key in keys}:
             self._listen(collection)
         known = self._remaining.setdefault(name, set())

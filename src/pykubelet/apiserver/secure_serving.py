@@ -28,6 +28,7 @@ from pykubelet.apiserver.request import ApiRequest
 from pykubelet.httpserver.request import HttpRequest
 from pykubelet.httpserver.response import JSON, HandlerResult, Handover, HttpResponse, HttpStream, Write
 from pykubelet.httpserver.server import HttpServer, ServerLimits
+from pykubelet.httpserver.upgrade import OneWayWebSocket, is_web_socket
 
 Connect = Callable[[ApiRequest, str, web.BaseRequest], Awaitable[web.StreamResponse]]
 """Proxies a request: gets the API request, the rest of its path, and the HTTP request as received."""
@@ -84,6 +85,9 @@ class ApiHttpServer:
             return result
         ended = partial(self._chain.long_ended, request, context)
         if isinstance(result, WatchResponse):
+            if is_web_socket(request.headers):
+                messages = OneWayWebSocket(partial(self._send_messages, result, context), limits.STALLED_SECONDS)
+                return Handover(messages.serve, ended)
             send = partial(self._send_events, result, context)
             return HttpStream(JSON, send, warning_headers(result.stream.warnings), ended, ends_cleanly=True)
         assert isinstance(result, ProxiedRequest)
@@ -95,6 +99,14 @@ class ApiHttpServer:
                 if batch:
                     await write(watch.lines(batch))
                     self._chain.sent(context, len(batch))
+
+    async def _send_messages(self, watch: WatchResponse, context: RequestContext, write: Write) -> None:
+        """Sends each event as one message."""
+        async with aclosing(watch.stream.batches) as batches:
+            async for batch in batches:
+                for event in batch:
+                    await write(watch.lines((event,)))
+                self._chain.sent(context, len(batch))
 
     async def _proxy(
         self, proxied: ProxiedRequest, received: HttpRequest, request: web.BaseRequest

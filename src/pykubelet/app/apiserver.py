@@ -17,7 +17,15 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
-from pykubelet.api.schema import INGRESS_CLASSES, NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
+from pykubelet.api.schema import (
+    INGRESS_CLASSES,
+    IP_ADDRESSES,
+    NODES,
+    PRIORITY_CLASSES,
+    SERVICE_CIDRS,
+    SERVICES,
+    STORAGE_CLASSES,
+)
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver import kubernetesservice
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
@@ -56,8 +64,10 @@ from pykubelet.apiserver.filters.audit import AuditLog
 from pykubelet.apiserver.filters.chain import HandlerChain
 from pykubelet.apiserver.filters.limits import MaxInFlight
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, ExtraCollector, StorageFigures, object_counts
+from pykubelet.apiserver.flow_control import ensure_flow_control
 from pykubelet.apiserver.handlers.access_reviews import AccessReviews
 from pykubelet.apiserver.handlers.token_request import TokenRequests
+from pykubelet.apiserver.ip_addresses import IpAddressRepair
 from pykubelet.apiserver.kubernetesservice import ApiEndpoint, KubernetesService
 from pykubelet.apiserver.loopback import LoopbackClient
 from pykubelet.apiserver.metricsserver.api import METRICS_KINDS, MetricsApi
@@ -74,6 +84,7 @@ from pykubelet.apiserver.storage.backup import BACKUP_FILE, BackupWriter
 from pykubelet.apiserver.storage.database_file import set_aside
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreKey, StoreRefused, StoreSettings, StoreUnusable
+from pykubelet.apiserver.token_secrets import TokenSecrets
 from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
 from pykubelet.app.pod_network import MACHINE_NETWORK, NodeNetwork
@@ -157,6 +168,7 @@ async def serving(
         await asyncio.gather(
             ensure_default_roles(store, clock=clock, ids=ids),
             ensure_first_objects(server.handle, registry, with_account=settings.with_node),
+            ensure_flow_control(server.handle),
         )
         counters = ApiServerMetrics(MaxInFlight(), _storage_figures(settings, store, registry), collectors)
         nonresource = _nonresource_handler(deps, registry, tokens, counters)
@@ -164,7 +176,7 @@ async def serving(
         chain = _handler_chain(deps, access, registry, server, nonresource, counters, clock)
         connect = dict.fromkeys(PROXIED, UpgradeAwareHandler(node_proxy).connect)
         http_server = partial(ApiHttpServer, chain, connect=connect, new_id=ids.uid)
-        await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage))
+        await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage, tokens))
         kept = _service_of_itself(settings, deps, registry, server, http_server, network.side)
         await stack.enter_async_context(kept)
         await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
@@ -244,14 +256,27 @@ async def _background_work(
     server: Server,
     clock: Clock,
     usage: UsageScraper,
+    tokens: ServiceAccountTokens,
 ) -> AsyncIterator[None]:
     """Run the server's own controllers, certificate renewal and backups for the duration of the context."""
     store, takes_signals = deps.store, asyncio.Event()
+    addresses = IpAddressRepair(
+        store=store, registry=registry, handle=server.handle, cluster_ips=settings.service_cluster_ips, clock=clock
+    )
+    secrets = TokenSecrets(
+        store=store,
+        registry=registry,
+        handle=server.handle,
+        tokens=tokens,
+        root_ca=deps.pki.authority.certificate_pem,
+    )
     runners: dict[str, Runner] = {
         "backups": with_ready_event(BackupWriter(store, settings.data_dir).run, takes_signals),
         "cluster roles": with_ready_event(ClusterRoleAggregation(store).run),
         "custom resources": with_ready_event(CustomResources(store=store, registry=registry, clock=clock).run),
+        "ip addresses": with_ready_event(addresses.run),
         "namespaces": NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock).run,
+        "token secrets": with_ready_event(secrets.run),
         "usage of nodes": usage.run,
     }
     if settings.tls_cert is None:
@@ -378,7 +403,12 @@ def _admission(
         NodeTaint(),
         PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)),
         RuntimeClassAdmission(store.newest),
-        ServiceAllocation(partial(store.entries, SERVICES.group_resource), cluster_ips=settings.service_cluster_ips),
+        ServiceAllocation(
+            partial(store.entries, SERVICES.group_resource),
+            cluster_ips=settings.service_cluster_ips,
+            service_cidrs=partial(store.entries, SERVICE_CIDRS.group_resource),
+            ip_addresses=partial(store.entries, IP_ADDRESSES.group_resource),
+        ),
         StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
         DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
     )

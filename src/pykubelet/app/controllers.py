@@ -7,9 +7,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
@@ -22,21 +20,24 @@ from pykubelet.api.scheme import (
     DEPLOYMENTS,
     ENDPOINTS,
     HORIZONTAL_POD_AUTOSCALERS,
+    IP_ADDRESSES,
     JOBS,
     LEASES,
     NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
     SERVICE_ACCOUNTS,
+    SERVICE_CIDRS,
     SERVICES,
     STATEFUL_SETS,
 )
 from pykubelet.app import program
+from pykubelet.app.controller_stage import NO_RESOURCES, ControllerStage, ManagedResources
 from pykubelet.app.program import Say, read_rest_config, root_ca_pem, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ControllersSettings
-from pykubelet.app.volume_controllers import NO_RESOURCES, ManagedResources, volume_controllers
-from pykubelet.client.informers import Informers, PodsByLabel, PodsByNode
+from pykubelet.client.informers import Informers
 from pykubelet.client.interface import ControllerClient
 from pykubelet.client.leaderelection import LeaderElector, identity_of
 from pykubelet.client.recorder import Recorder
@@ -52,10 +53,12 @@ from pykubelet.controllers.disruption.budget import ScaleFinder
 from pykubelet.controllers.disruption.disruption import DisruptionController, StaleDisruptionController
 from pykubelet.controllers.endpoint.endpoints_controller import EndpointsController
 from pykubelet.controllers.endpointslice.endpointslice_controller import EndpointSliceController
-from pykubelet.controllers.endpointslice.service_pods import ServicePods
+from pykubelet.controllers.endpointslicemirroring.endpointslicemirroring_controller import (
+    EndpointSliceMirroringController,
+)
 from pykubelet.controllers.framework.expectations import CountingExpectations, UidTrackingExpectations
 from pykubelet.controllers.framework.pod_control import PodControl
-from pykubelet.controllers.framework.work_queue import WORKERS, ControllerWorkers, WorkQueue, WorkQueueCollector
+from pykubelet.controllers.framework.work_queue import WorkQueueCollector
 from pykubelet.controllers.garbagecollector.garbagecollector import GarbageCollector
 from pykubelet.controllers.job.controller import JobController
 from pykubelet.controllers.namespace.namespace_controller import NamespaceController
@@ -63,11 +66,13 @@ from pykubelet.controllers.nodeipam.range_allocator import SOURCE as IPAM
 from pykubelet.controllers.nodeipam.range_allocator import NodeRanges, RangeAllocator
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import SOURCE as LIFECYCLE
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import NodeLifecycleController
-from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
+from pykubelet.controllers.persistentvolume.volume_controllers import volume_controllers
 from pykubelet.controllers.podautoscaler.horizontal import HorizontalController
 from pykubelet.controllers.podgc.gc_controller import PodGCController
 from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
+from pykubelet.controllers.replication.replication_controller import ReplicationManager
 from pykubelet.controllers.serviceaccount.serviceaccounts_controller import ServiceAccountsController
+from pykubelet.controllers.servicecidrs.servicecidrs_controller import ServiceCidrController
 from pykubelet.controllers.statefulset.stateful_set import StatefulSetController, stateful_set_informers
 from pykubelet.controllers.tainteviction.taint_eviction import SOURCE as EVICTION
 from pykubelet.controllers.tainteviction.taint_eviction import TaintEvictionController
@@ -82,81 +87,7 @@ AT_ONCE = 32
 _ROOT_CA = "root-ca"
 
 
-class Controller(Protocol):
-    """A controller: subscribes to informers and processes one key at a time."""
-
-    def listen(self, informers: Informers, /) -> None:
-        """Subscribe to the informers."""
-
-    async def process_next(self) -> None:
-        """Wait for the next key and process it."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Stage:
-    """What controllers share while they are created, and the runners they add."""
-
-    client: ControllerClient
-    clock: Clock
-    root_ca: str
-    authority: CertificateAuthority | None
-    informers: Informers
-    counts: WorkQueueCollector
-    local_volumes: LocalVolumes | None
-    informed: asyncio.Event = field(default_factory=asyncio.Event)
-    runners: dict[str, Runner] = field(default_factory=dict)
-    pods_by_node: PodsByNode | None = None
-    pods_by_label: PodsByLabel | None = None
-    service_pods: ServicePods | None = None
-
-    def recorder(self, component: str) -> Recorder:
-        """An event recorder for a controller."""
-        made = Recorder(sink=self.client, source=EventSource(component=component), clock=self.clock)
-        self.runners[f"events of {component}"] = with_ready_event(made.run)
-        return made
-
-    def add(self, name: str, controller: Controller, *, queue: WorkQueue | None = None, workers: int = WORKERS) -> None:
-        """Subscribe a controller and run its workers; its queue appears in the metrics."""
-        controller.listen(self.informers)
-        self.work(name, controller.process_next, queue=queue, workers=workers)
-
-    def work(
-        self,
-        name: str,
-        process_next: Callable[[], Awaitable[None]],
-        *,
-        queue: WorkQueue | None = None,
-        workers: int = WORKERS,
-    ) -> None:
-        """Run a coroutine repeatedly once the informers have synced."""
-        if queue is not None:
-            self.counts.add(name, queue)
-        loop = ControllerWorkers(name=name, process_next=process_next, informed=self.informed, workers=workers)
-        self.runners[name] = with_ready_event(loop.run)
-
-    def on_nodes(self) -> PodsByNode:
-        """The pods by node, updated before the controllers that use it."""
-        if self.pods_by_node is None:
-            self.pods_by_node = PodsByNode()
-            self.pods_by_node.listen(self.informers)
-        return self.pods_by_node
-
-    def by_label(self) -> PodsByLabel:
-        """The pods by label, updated before the controllers that use it."""
-        if self.pods_by_label is None:
-            self.pods_by_label = PodsByLabel()
-            self.pods_by_label.listen(self.informers)
-        return self.pods_by_label
-
-    def of_services(self) -> ServicePods:
-        """The pods of each service."""
-        if self.service_pods is None:
-            self.service_pods = ServicePods(self.informers.objects(SERVICES))
-            self.service_pods.listen(self.informers)
-        return self.service_pods
-
-
-def _replicaset(stage: _Stage) -> None:
+def _replicaset(stage: ControllerStage) -> None:
     recorder = stage.recorder("replicaset-controller")
     controller = ReplicaSetController(
         client=stage.client,
@@ -169,7 +100,19 @@ def _replicaset(stage: _Stage) -> None:
     stage.add("replicaset", controller, queue=controller.queue)
 
 
-def _deployment(stage: _Stage) -> None:
+def _replication_controller(stage: ControllerStage) -> None:
+    controller = ReplicationManager(
+        client=stage.client,
+        pod_control=PodControl(client=stage.client, recorder=stage.recorder("replication-controller")),
+        pods=stage.informers.pods,
+        sets=stage.informers.objects(REPLICATION_CONTROLLERS),
+        expectations=UidTrackingExpectations(),
+        clock=stage.clock,
+    )
+    stage.add("replicationcontroller", controller, queue=controller.queue)
+
+
+def _deployment(stage: ControllerStage) -> None:
     controller = DeploymentController(
         client=stage.client,
         recorder=stage.recorder("deployment-controller"),
@@ -181,7 +124,7 @@ def _deployment(stage: _Stage) -> None:
     stage.add("deployment", controller, queue=controller.queue)
 
 
-def _statefulset(stage: _Stage) -> None:
+def _statefulset(stage: ControllerStage) -> None:
     controller = StatefulSetController(
         client=stage.client,
         recorder=stage.recorder("statefulset-controller"),
@@ -191,7 +134,7 @@ def _statefulset(stage: _Stage) -> None:
     stage.add("statefulset", controller, queue=controller.queue)
 
 
-def _daemonset(stage: _Stage) -> None:
+def _daemonset(stage: ControllerStage) -> None:
     recorder = stage.recorder("daemonset-controller")
     controller = DaemonSetController(
         client=stage.client,
@@ -204,7 +147,7 @@ def _daemonset(stage: _Stage) -> None:
     stage.add("daemonset", controller, queue=controller.queue)
 
 
-def _job(stage: _Stage) -> None:
+def _job(stage: ControllerStage) -> None:
     recorder = stage.recorder("job-controller")
     controller = JobController(
         client=stage.client,
@@ -218,7 +161,7 @@ def _job(stage: _Stage) -> None:
     stage.work("job-orphans", controller.orphans.process_next, queue=controller.orphans.queue, workers=1)
 
 
-def _cronjob(stage: _Stage) -> None:
+def _cronjob(stage: ControllerStage) -> None:
     controller = CronJobController(
         client=stage.client,
         recorder=stage.recorder("cronjob-controller"),
@@ -229,13 +172,13 @@ def _cronjob(stage: _Stage) -> None:
     stage.add("cronjob", controller, queue=controller.queue)
 
 
-def _ttl_after_finished(stage: _Stage) -> None:
+def _ttl_after_finished(stage: ControllerStage) -> None:
     jobs = stage.informers.objects(JOBS)
     controller = TtlAfterFinishedController(client=stage.client, jobs=jobs, clock=stage.clock)
     stage.add("ttl-after-finished", controller, queue=controller.queue)
 
 
-def _scheduler(stage: _Stage) -> None:
+def _scheduler(stage: ControllerStage) -> None:
     recorder = stage.recorder(SCHEDULER_NAME)
     budgets = stage.informers.objects(POD_DISRUPTION_BUDGETS)
     scheduler = Scheduler(
@@ -244,7 +187,7 @@ def _scheduler(stage: _Stage) -> None:
     stage.add("scheduler", scheduler)
 
 
-def _node_lifecycle(stage: _Stage) -> None:
+def _node_lifecycle(stage: ControllerStage) -> None:
     by_node = stage.on_nodes()
     lifecycle = NodeLifecycleController(
         client=stage.client,
@@ -268,18 +211,18 @@ def _node_lifecycle(stage: _Stage) -> None:
     stage.add("taint-eviction", eviction, queue=eviction.queue)
 
 
-def _node_ipam(stage: _Stage, ranges: NodeRanges) -> None:
+def _node_ipam(stage: ControllerStage, ranges: NodeRanges) -> None:
     nodes, recorder = stage.informers.objects(NODES), stage.recorder(IPAM)
     ipam = RangeAllocator(client=stage.client, recorder=recorder, nodes=nodes, ranges=ranges)
     stage.add("node-ipam", ipam, queue=ipam.queue)
 
 
-def _pod_gc(stage: _Stage) -> None:
+def _pod_gc(stage: ControllerStage) -> None:
     collector = PodGCController(client=stage.client, pods_by_node=stage.on_nodes(), clock=stage.clock)
     stage.add("pod-gc", collector, workers=1)
 
 
-def _garbage(stage: _Stage) -> None:
+def _garbage(stage: ControllerStage) -> None:
     recorder = stage.recorder("garbage-collector-controller")
     collector = GarbageCollector(client=stage.client, recorder=recorder, clock=stage.clock)
     stage.counts.add("garbage_collector_attempt_to_delete", collector.attempt_to_delete)
@@ -287,7 +230,7 @@ def _garbage(stage: _Stage) -> None:
     stage.runners["garbage"] = with_ready_event(collector.run)
 
 
-def _endpoints(stage: _Stage) -> None:
+def _endpoints(stage: ControllerStage) -> None:
     controller = EndpointsController(
         client=stage.client,
         recorder=stage.recorder("endpoint-controller"),
@@ -298,7 +241,7 @@ def _endpoints(stage: _Stage) -> None:
     stage.add("endpoint", controller, queue=controller.queue)
 
 
-def _endpoint_slices(stage: _Stage) -> None:
+def _endpoint_slices(stage: ControllerStage) -> None:
     controller = EndpointSliceController(
         client=stage.client,
         recorder=stage.recorder("endpoint-slice-controller"),
@@ -309,7 +252,28 @@ def _endpoint_slices(stage: _Stage) -> None:
     stage.add("endpointslice", controller, queue=controller.queue)
 
 
-def _disruption(stage: _Stage) -> None:
+def _endpoint_slice_mirroring(stage: ControllerStage) -> None:
+    controller = EndpointSliceMirroringController(
+        client=stage.client,
+        recorder=stage.recorder("endpoint-slice-mirroring-controller"),
+        services=stage.informers.objects(SERVICES),
+        endpoints=stage.informers.objects(ENDPOINTS),
+    )
+    stage.add("endpointslicemirroring", controller, queue=controller.queue)
+
+
+def _service_cidrs(stage: ControllerStage) -> None:
+    controller = ServiceCidrController(
+        client=stage.client,
+        recorder=stage.recorder("service-cidr-controller"),
+        ranges=stage.informers.objects(SERVICE_CIDRS),
+        addresses=stage.informers.objects(IP_ADDRESSES),
+        clock=stage.clock,
+    )
+    stage.add("servicecidrs", controller, queue=controller.queue)
+
+
+def _disruption(stage: ControllerStage) -> None:
     scales = ScaleFinder(
         client=stage.client,
         deployments=stage.informers.objects(DEPLOYMENTS),
@@ -329,7 +293,7 @@ def _disruption(stage: _Stage) -> None:
     stage.add("stale-disruptions", stale, queue=stale.queue, workers=1)
 
 
-def _horizontal_pod_autoscaler(stage: _Stage) -> None:
+def _horizontal_pod_autoscaler(stage: ControllerStage) -> None:
     controller = HorizontalController(
         client=stage.client,
         recorder=stage.recorder("horizontal-pod-autoscaler"),
@@ -340,24 +304,24 @@ def _horizontal_pod_autoscaler(stage: _Stage) -> None:
     stage.add("horizontal-pod-autoscaler", controller, queue=controller.queue)
 
 
-def _service_accounts(stage: _Stage) -> None:
+def _service_accounts(stage: ControllerStage) -> None:
     namespaces, accounts = stage.informers.objects(NAMESPACES), stage.informers.objects(SERVICE_ACCOUNTS)
     controller = ServiceAccountsController(client=stage.client, namespaces=namespaces, accounts=accounts)
     stage.add("serviceaccount", controller, queue=controller.queue)
 
 
-def _root_ca(stage: _Stage) -> None:
+def _root_ca(stage: ControllerStage) -> None:
     maps = stage.informers.objects(CONFIG_MAPS)
     publisher = RootCaPublisher(client=stage.client, maps=maps, root_ca=stage.root_ca)
     stage.add("root-ca", publisher, queue=publisher.queue)
 
 
-def _namespace(stage: _Stage) -> None:
+def _namespace(stage: ControllerStage) -> None:
     controller = NamespaceController(client=stage.client, clock=stage.clock)
     stage.add(NAMESPACE, controller, queue=controller.queue)
 
 
-def _persistent_volumes(stage: _Stage) -> None:
+def _persistent_volumes(stage: ControllerStage) -> None:
     made = volume_controllers(
         client=stage.client,
         recorder_of=stage.recorder,
@@ -368,25 +332,26 @@ def _persistent_volumes(stage: _Stage) -> None:
         stage.add(name, controller, queue=controller.queue)
 
 
-def _csr_approving(stage: _Stage) -> None:
+def _csr_approving(stage: ControllerStage) -> None:
     requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
     stage.add("csrapproving", CertificateApprover(client=stage.client, requests=requests))
 
 
-def _csr_signing(stage: _Stage) -> None:
+def _csr_signing(stage: ControllerStage) -> None:
     if stage.authority is not None:
         requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
         signer = CertificateSigner(client=stage.client, requests=requests, authority=stage.authority, clock=stage.clock)
         stage.add("csrsigning", signer)
 
 
-def _csr_cleaner(stage: _Stage) -> None:
+def _csr_cleaner(stage: ControllerStage) -> None:
     requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
     stage.add("csrcleaner", CertificateCleaner(client=stage.client, requests=requests, clock=stage.clock), workers=1)
 
 
-CONTROLLERS: dict[str, Callable[[_Stage], None]] = {
+CONTROLLERS: dict[str, Callable[[ControllerStage], None]] = {
     "replicaset": _replicaset,
+    "replicationcontroller": _replication_controller,
     "deployment": _deployment,
     "statefulset": _statefulset,
     "daemonset": _daemonset,
@@ -399,6 +364,8 @@ CONTROLLERS: dict[str, Callable[[_Stage], None]] = {
     "garbage": _garbage,
     "endpoint": _endpoints,
     "endpointslice": _endpoint_slices,
+    "endpointslicemirroring": _endpoint_slice_mirroring,
+    "servicecidrs": _service_cidrs,
     "disruption": _disruption,
     "horizontal-pod-autoscaler": _horizontal_pod_autoscaler,
     "serviceaccount": _service_accounts,
@@ -429,7 +396,7 @@ async def controllers(
     `root_ca` (PEM) is published to pods to verify the API server. Without `authority` no certificate is signed.
     `counts` collects the metrics of the queues; `listeners` subscribe to the same informers.
     """
-    stage = _Stage(
+    stage = ControllerStage(
         client=client,
         clock=clock,
         root_ca=root_ca,

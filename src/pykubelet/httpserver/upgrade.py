@@ -1,17 +1,29 @@
 """Connections after HTTP: hijacked ones that carry bytes, and WebSockets that carry messages.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/spdy/upgrade.go,
-staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
+staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go,
+staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/stream.go
 """
 
 import asyncio
-from collections.abc import Callable
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
 
 from aiohttp import ClientResponse, WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
 
+from pykubelet.aio.tasks import background_task
+from pykubelet.httpserver.response import Write
+
 _CHUNK_BYTES = 64 * 1024
+_BASE64 = "base64.binary.k8s.io"
+READER_PROTOCOLS = ("binary.k8s.io", _BASE64)
+"""The subprotocols for a stream of bytes; without one the messages are binary."""
+_LINGER_SECONDS = 5.0
+_MAX_RECEIVED_BYTES = 64 * 1024
 
 Touch = Callable[[], None]
 """Called for everything that is sent or received."""
@@ -136,3 +148,69 @@ class WebSocketLink:
             await self._web_socket.send_str(message.decode())
         else:
             await self._web_socket.send_bytes(message)
+
+
+def is_web_socket(headers: Mapping[str, str]) -> bool:
+    """Whether the client requests a WebSocket."""
+    is_upgrade = "upgrade" in headers.get("Connection", "").lower()
+    return is_upgrade and headers.get("Upgrade", "").lower() == "websocket"
+
+
+class OneWayWebSocket(NamedTuple):
+    """A WebSocket whose messages the server writes as they arise."""
+
+    copy: Callable[[Write], Awaitable[None]]
+    """Gets a function that sends one message. The connection is closed when it returns."""
+    stalled_seconds: float
+    """After how long a client that reads nothing is disconnected."""
+    protocols: Sequence[str] | None = None
+    """The subprotocols the client may choose from; None: text messages, and any one subprotocol."""
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Sends until `copy` returns or the client closes; returns a refusal if the handshake fails."""
+        requested = [one.strip() for one in request.headers.get("Sec-WebSocket-Protocol", "").split(",") if one.strip()]
+        offered = requested[:1] if self.protocols is None else self.protocols
+        chosen = next((one for one in requested if one in offered), "")
+        if requested and not chosen:
+            known = " ".join(("", *offered))
+            text = f"requested protocol(s) are not supported: [{' '.join(requested)}]; supports [{known}]"
+            return web.Response(status=403, text=text)
+        web_socket = web.WebSocketResponse(
+            protocols=[chosen] if chosen else (),
+            compress=False,
+            timeout=_LINGER_SECONDS,
+            max_msg_size=_MAX_RECEIVED_BYTES,
+        )
+        try:
+            await web_socket.prepare(request)
+        except web.HTTPException as error:
+            # The headers of the handshake are invalid.
+            return web.Response(status=error.status, text=error.text)
+
+        with suppress(ConnectionError):
+            async with background_task(_ignore_received(web_socket), "received messages"):
+                await self.copy(partial(self._send, web_socket, request, chosen))
+        await web_socket.close()
+        return web_socket
+
+    async def _send(
+        self, web_socket: web.WebSocketResponse, request: web.BaseRequest, protocol: str, data: bytes
+    ) -> None:
+        try:
+            async with asyncio.timeout(self.stalled_seconds):
+                if self.protocols is None:
+                    await web_socket.send_str(data.decode())
+                elif protocol == _BASE64:
+                    await web_socket.send_str(b64encode(data).decode())
+                else:
+                    await web_socket.send_bytes(data)
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError("the client reads nothing") from None
+
+
+async def _ignore_received(web_socket: web.WebSocketResponse) -> None:
+    """Reads until the client closes, which ends the connection and with it the request."""
+    async for _ in web_socket:
+        pass

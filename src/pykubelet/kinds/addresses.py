@@ -11,6 +11,7 @@ from pykubelet.api.field_errors import FieldError, each_invalid, go_quote, inval
 from pykubelet.api.names import (
     Address,
     Network,
+    cidr_errors,
     dns1123_label_errors,
     dns1123_subdomain_errors,
     ip_errors,
@@ -63,6 +64,26 @@ def canonical_ip_errors(text: str, path: str) -> list[FieldError]:
     if errors or text == str(address):
         return errors
     return [invalid(path, text, f"must be in canonical form ({go_quote(str(address))})")]
+
+
+def canonical_cidr_errors(text: str, path: str) -> list[FieldError]:
+    """Validates a range that must be in canonical form, without bits after its prefix."""
+    network = parse_network(text)
+    if network is None:
+        return each_invalid(path, text, cidr_errors(text))
+    written, _, length = text.partition("/")
+    address = parse_address(written)
+    if any(len(part) > 1 and part.startswith("0") for part in (*_dotted_parts(written), length)):
+        detail = "must not have leading 0s in IP or prefix length"
+    elif isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        detail = "must not have an IPv4-mapped IPv6 address"
+    elif address != network.network_address:
+        detail = "must not have bits set beyond the prefix length"
+    elif text != str(network):
+        detail = f"must be in canonical form ({go_quote(str(network))})"
+    else:
+        return []
+    return [invalid(path, text, detail)]
 
 
 def _dotted_parts(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from pykubelet.api.field_errors import FieldError, required
 from pykubelet.api.labels import selector_from_labels
 from pykubelet.api.normal_form import normal_form
-from pykubelet.api.schema import Resource
+from pykubelet.api.schema import REPLICATION_CONTROLLERS
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, format_labels
@@ -101,7 +101,7 @@ def _cells(document: Document, age: Age) -> list[Any]:
 
 
 KIND = Kind(
-    resource=Resource("", "v1", "replicationcontrollers", "ReplicationController"),
+    resource=REPLICATION_CONTROLLERS,
     definition="core.v1.ReplicationController",
     short_names=("rc",),
     categories=("all",),

@@ -38,18 +38,21 @@ def _default(document: Document) -> Document:
 def _validate_create(document: Document) -> list[FieldError]:
     provisioner, policy, mode = document["provisioner"], document["reclaimPolicy"], document["volumeBindingMode"]
     errors = metadata_errors(document["metadata"], namespaced=False)
-    if provisioner:
-        lower = provisioner.lower()
-        errors += each_invalid("provisioner", lower, qualified_name_errors(lower))
-    else:
-        errors.append(required("provisioner"))
-    errors += _parameters_errors(document.get("parameters", {}), "parameters")
+    errors += provisioner_errors(provisioner, "provisioner")
+    errors += parameters_errors(document.get("parameters", {}), "parameters")
     errors += _RECLAIM_POLICIES.errors(policy or None, "reclaimPolicy")
     errors += _BINDING_MODES.errors(mode, "volumeBindingMode")
     return errors + _topologies_errors(document.get("allowedTopologies", ()), "allowedTopologies")
 
 
-def _parameters_errors(parameters: dict[str, str], path: str) -> list[FieldError]:
+def provisioner_errors(provisioner: str, path: str) -> list[FieldError]:
+    """Validates the name of a driver, in which upper case counts as lower case."""
+    lower = provisioner.lower()
+    return each_invalid(path, lower, qualified_name_errors(lower)) if provisioner else [required(path)]
+
+
+def parameters_errors(parameters: dict[str, str], path: str) -> list[FieldError]:
+    """Validates the number and the size of a driver's parameters."""
     if len(parameters) > _MAX_PARAMETERS:
         return [too_long(path, _MAX_PARAMETERS)]
     errors = [invalid(path, "", "field can not be empty.")] if "" in parameters else []

@@ -90,7 +90,11 @@ async def local_api(
                 NodeTaint(),
                 PriorityAndTolerations(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
                 RuntimeClassAdmission(store.newest),
-                ServiceAllocation(lambda: store.list("services").entries),
+                ServiceAllocation(
+                    lambda: store.list("services").entries,
+                    service_cidrs=lambda: store.list("servicecidrs.networking.k8s.io").entries,
+                    ip_addresses=lambda: store.list("ipaddresses.networking.k8s.io").entries,
+                ),
                 StorageAdmission(lambda: store.list("storageclasses.storage.k8s.io").entries),
             ),
         )

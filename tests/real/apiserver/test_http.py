@@ -8,6 +8,7 @@ from contextlib import closing
 from http.client import HTTPResponse, HTTPSConnection
 from typing import Any
 
+import aiohttp
 import pytest
 
 from pykubelet_process import ADMIN_TOKEN, ServerProcess
@@ -99,6 +100,21 @@ def test_errors_are_statuses_in_the_form_asked_for(client: Client) -> None:
     assert b"reason: NotFound" in body
     response, body = client.ask("GET", "/api/v1/nodes", Accept="text/html")
     assert (response.status, json.loads(body)["reason"]) == (406, "NotAcceptable")
+
+
+def test_review_has_no_table(client: Client) -> None:
+    """A client that accepts a table alone is refused; one that accepts JSON too gets the object."""
+    path, table = (
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "application/json;as=Table;v=v1;g=meta.k8s.io",
+    )
+    review = json.dumps({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).encode()
+    response, body = client.ask("POST", path, review, Accept=table)
+    assert (response.status, json.loads(body)["reason"]) == (406, "NotAcceptable")
+    response, body = client.ask("POST", path, review, Accept=f"{table},application/json")
+    assert (response.status, json.loads(body)["kind"]) == (201, "SelfSubjectAccessReview")
+    response, body = client.ask("GET", "/api/v1/namespaces", Accept=table)
+    assert (response.status, json.loads(body)["kind"]) == (200, "Table")
 
 
 @pytest.mark.parametrize(
@@ -255,3 +271,19 @@ def test_write_is_audited_whatever_bytes_its_headers_have(server: ServerProcess)
     assert answer.startswith(b"HTTP/1.1 201 ")
     last = json.loads((server.data / "audit.log").read_text().splitlines()[-1])
     assert (last["resource"], last["code"], last["user_agent"]) == ("configmaps", 201, "a\ufffd\ufffd")
+
+
+async def test_watch_is_sent_as_messages_of_a_web_socket(client: Client, server: ServerProcess) -> None:
+    """Each event is one text message; the end of the watch closes the connection in order."""
+    client.json("POST", CONFIG_MAPS, {"metadata": {"name": "socket"}, "data": {"n": "1"}})
+    url = f"https://127.0.0.1:{server.port}{CONFIG_MAPS}?watch=true&timeoutSeconds=3&fieldSelector=metadata.name=socket"
+    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    async with aiohttp.ClientSession() as http, http.ws_connect(url, headers=headers, ssl=server.tls()) as web_socket:
+        first = await web_socket.receive_json()
+        client.json("PUT", f"{CONFIG_MAPS}/socket", {"metadata": {"name": "socket"}, "data": {"n": "2"}})
+        client.ask("DELETE", f"{CONFIG_MAPS}/socket")
+        rest = [json.loads(message.data) async for message in web_socket]
+        assert web_socket.close_code == 1000
+    events = [first, *rest]
+    assert [event["type"] for event in events] == ["ADDED", "MODIFIED", "DELETED"]
+    assert [event["object"]["data"]["n"] for event in events] == ["1", "2", "2"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -113,6 +114,43 @@ async def test_answer_of_the_node_comes_through_without_the_callers_credentials(
             query = {"tailLines": str(lines)}
             async with http.get(f"{url}/log", params=query, headers={"Authorization": "Bearer secret"}) as response:
                 assert (response.status, await response.text()) == (200, f"/containerLogs/ns/web/c?tailLines={lines} ")
+
+
+@pytest.mark.parametrize(
+    "protocols", [(), ("other", "binary.k8s.io"), ("base64.binary.k8s.io",)], ids=["plain", "binary", "base64"]
+)
+async def test_log_is_sent_as_messages_of_a_web_socket(
+    front: tuple[str, ssl.SSLContext], protocols: tuple[str, ...]
+) -> None:
+    """After an empty message come the bytes of the log, and the end of the log closes the connection in order."""
+    url, trusting = front
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http,
+        http.ws_connect(f"{url}/log?tailLines=5", protocols=protocols) as socket,
+    ):
+        assert socket.protocol == (protocols[-1] if protocols else None)
+        await socket.send_bytes(b"ignored")
+        messages = [message.data async for message in socket]
+        assert socket.close_code == 1000
+    parts = [b64decode(one) if isinstance(one, str) else one for one in messages]
+    assert isinstance(messages[0], str) == ("base64.binary.k8s.io" in protocols)
+    assert (parts[0], b"".join(parts)) == (b"", b"/containerLogs/ns/web/c?tailLines=5 ")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "query", "code"),
+    [("v4.channel.k8s.io", "tailLines=5", 403), ("binary.k8s.io", "sinceSeconds=400&tailLines=1", 400)],
+    ids=["protocol", "log"],
+)
+async def test_refused_web_socket_gets_an_http_response(
+    front: tuple[str, ssl.SSLContext], protocol: str, query: str, code: int
+) -> None:
+    """An unknown subprotocol is refused, and an error of the node is a Status."""
+    url, trusting = front
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await http.ws_connect(f"{url}/log?{query}", protocols=(protocol,))
+        assert refused.value.status == code
 
 
 async def test_root_of_a_proxied_pod_moves_to_where_its_links_lead(front: tuple[str, ssl.SSLContext]) -> None:

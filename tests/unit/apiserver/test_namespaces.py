@@ -48,27 +48,30 @@ async def test_empty_namespace_ends_soon(asker: Asker) -> None:
     await gone(asker, f"{NAMESPACES}/x")
 
 
-async def test_namespace_deletion_deletes_its_content(asker: Asker) -> None:
-    """Pods wait for their node and objects for their finalizers, and conditions report both."""
+async def test_namespace_deletion_deletes_pods_first_and_then_the_rest(asker: Asker) -> None:
+    """Other objects wait for the last pod, pods for their node or finalizers, and conditions report what remains."""
     await asker.ask("POST", NAMESPACES, {"metadata": {"name": "x"}})
     maps, pods = f"{NAMESPACES}/x/configmaps", f"{NAMESPACES}/x/pods"
     for name in ("a", "b"):
         await asker.ask("POST", maps, config_map(name, finalizers=[HOLD] if name == "b" else []))
     await asker.ask("POST", pods, pod("p", nodeName="n"))
     await asker.ask("DELETE", f"{NAMESPACES}/x")
-    await gone(asker, f"{maps}/a")
     await asyncio.sleep(2)
     assert "deletionTimestamp" in (await asker.ask("GET", f"{pods}/p"))["metadata"]
+    for name in ("a", "b"):
+        assert "deletionTimestamp" not in (await asker.ask("GET", f"{maps}/{name}"))["metadata"]
     told = await conditions(asker, f"{NAMESPACES}/x")
-    resources = "Some resources are remaining: configmaps. has 1 resource instances, pods. has 1 resource instances"
-    assert told["NamespaceContentRemaining"] == ("True", resources)
-    finalizers = f"Some content in the namespace has finalizers remaining: {HOLD} in 1 resource instances"
-    assert told["NamespaceFinalizersRemaining"] == ("True", finalizers)
+    one_pod = "Some resources are remaining: pods. has 1 resource instances"
+    assert told["NamespaceContentRemaining"] == ("True", one_pod)
+    assert told["NamespaceFinalizersRemaining"] == ("False", "All content-preserving finalizers finished")
     assert told["NamespaceDeletionDiscoveryFailure"] == ("False", "All resources successfully discovered")
     await asker.ask("DELETE", f"{pods}/p?gracePeriodSeconds=0")
+    await gone(asker, f"{maps}/a")
     await asyncio.sleep(2)
     told = await conditions(asker, f"{NAMESPACES}/x")
     assert told["NamespaceContentRemaining"][1].endswith("remaining: configmaps. has 1 resource instances")
+    finalizers = f"Some content in the namespace has finalizers remaining: {HOLD} in 1 resource instances"
+    assert told["NamespaceFinalizersRemaining"] == ("True", finalizers)
     await asker.ask("PATCH", f"{maps}/b", {"metadata": {"finalizers": None}}, MERGE)
     await gone(asker, f"{NAMESPACES}/x")
     assert (await asker.ask("GET", "/api/v1/configmaps"))["items"] == []

@@ -26,6 +26,7 @@ def test_kinds_with_warnings_are_those_of_upstream() -> None:
     """The kinds are those whose strategies return warnings."""
     assert {kind.id for kind in _KINDS} == {
         "cronjobs.batch",
+        "csistoragecapacities.storage.k8s.io",
         "daemonsets.apps",
         "deployments.apps",
         "endpoints",

@@ -1745,6 +1745,46 @@ class PodTemplate(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tru
     template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
 
 
+class ReplicationControllerSpec(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ReplicationControllerSpec of core.v1."""
+
+    min_ready_seconds: int = 0
+    replicas: int | None = None
+    selector: Mapping[str, str] = {}
+    template: PodTemplateSpec | None = None
+
+
+class ReplicationControllerCondition(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ReplicationControllerCondition of core.v1."""
+
+    last_transition_time: str | None = field(default_factory=NoneType)
+    message: str = ""
+    reason: str = ""
+    status: str = field(default_factory=str)
+    type: str = field(default_factory=str)
+
+
+class ReplicationControllerStatus(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ReplicationControllerStatus of core.v1."""
+
+    available_replicas: int = 0
+    conditions: tuple[ReplicationControllerCondition, ...] = ()
+    fully_labeled_replicas: int = 0
+    observed_generation: int = 0
+    ready_replicas: int = 0
+    replicas: int = field(default_factory=int)
+
+
+class ReplicationController(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ReplicationController of core.v1."""
+
+    api_version: str = field(default_factory=lambda: "v1")
+    kind: str = field(default_factory=lambda: "ReplicationController")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ReplicationControllerSpec = field(default_factory=ReplicationControllerSpec)
+    status: ReplicationControllerStatus = field(default_factory=ReplicationControllerStatus)
+
+
 class Secret(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
     """Secret of core.v1."""
 

@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from pykubelet.api.generated.core import TypedLocalObjectReference
-from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.generated.meta import Condition, ObjectMeta
 
 
 class ServiceBackendPort(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
@@ -39,6 +39,30 @@ class HTTPIngressRuleValue(Struct, frozen=True, gc=False, omit_defaults=True, kw
     """HTTPIngressRuleValue of networking.v1."""
 
     paths: tuple[HTTPIngressPath, ...] = ()
+
+
+class ParentReference(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ParentReference of networking.v1."""
+
+    group: str = ""
+    name: str = ""
+    namespace: str = ""
+    resource: str = ""
+
+
+class IPAddressSpec(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """IPAddressSpec of networking.v1."""
+
+    parent_ref: ParentReference | None = None
+
+
+class IPAddress(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """IPAddress of networking.v1."""
+
+    api_version: str = field(default_factory=lambda: "networking.k8s.io/v1")
+    kind: str = field(default_factory=lambda: "IPAddress")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: IPAddressSpec = field(default_factory=IPAddressSpec)
 
 
 class IngressRule(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
@@ -126,3 +150,25 @@ class IngressClass(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tr
     kind: str = field(default_factory=lambda: "IngressClass")
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: IngressClassSpec = field(default_factory=IngressClassSpec)
+
+
+class ServiceCIDRSpec(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ServiceCIDRSpec of networking.v1."""
+
+    cidrs: tuple[str, ...] = ()
+
+
+class ServiceCIDRStatus(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ServiceCIDRStatus of networking.v1."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class ServiceCIDR(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ServiceCIDR of networking.v1."""
+
+    api_version: str = field(default_factory=lambda: "networking.k8s.io/v1")
+    kind: str = field(default_factory=lambda: "ServiceCIDR")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ServiceCIDRSpec = field(default_factory=ServiceCIDRSpec)
+    status: ServiceCIDRStatus = field(default_factory=ServiceCIDRStatus)

@@ -1,18 +1,21 @@
 """Allocates cluster IPs and node ports for services.
 
 Only IPv4 is served. Upstream allocates at random; this allocates the first free one. Runs before the kind's validation.
+An address is taken as soon as a Service has it; its IPAddress object follows. An IPAddress of another owner reserves its
+address.
 
-Upstream: pkg/registry/core/service/storage/storage.go, pkg/registry/core/service/storage/alloc.go
+Upstream: pkg/registry/core/service/storage/storage.go, pkg/registry/core/service/storage/alloc.go,
+pkg/registry/core/service/ipallocator/cidrallocator.go
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 
 from pykubelet.api.errors import InternalError
 from pykubelet.api.field_errors import FieldError, TypedString, invalid
-from pykubelet.api.names import parse_address
+from pykubelet.api.names import parse_address, parse_network
 from pykubelet.api.schema import SERVICES
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
@@ -27,6 +30,7 @@ NODE_PORT_RANGE = range(30000, 32768)
 _FIRST_ADDRESS = 2
 _WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
 _OTHER_FAMILY = {"IPv4": "IPv6", "IPv6": "IPv4"}
+_MANAGED_BY = b"ipallocator.k8s.io"
 # Allocations whose write is not committed yet. Beyond this number the oldest belong to writes that were rejected.
 _MOST_UNSEEN = 256
 
@@ -34,15 +38,22 @@ _MOST_UNSEEN = 256
 class ServiceAllocation:
     """The admission plugin that allocates.
 
-    `services` returns the committed entries of all services, `cluster_ips` is the range of their addresses.
+    `services` returns the committed entries of all services, `cluster_ips` is the range of their addresses; ServiceCIDRs
+    add more ranges, and `ip_addresses` returns the entries of all IPAddress objects.
     """
 
     resources = frozenset({SERVICES.group_resource})
 
     def __init__(
-        self, services: Callable[[], Sequence[StoreEntry]], *, cluster_ips: IPv4Network = CLUSTER_IP_RANGE
+        self,
+        services: Callable[[], Sequence[StoreEntry]],
+        *,
+        cluster_ips: IPv4Network = CLUSTER_IP_RANGE,
+        service_cidrs: Callable[[], Sequence[StoreEntry]] = tuple,
+        ip_addresses: Callable[[], Sequence[StoreEntry]] = tuple,
     ) -> None:
         self._services, self._cluster_ips = services, cluster_ips
+        self._service_cidrs, self._ip_addresses = service_cidrs, ip_addresses
         self._unseen: dict[StoreKey, Document] = {}
 
     def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
@@ -54,7 +65,13 @@ class ServiceAllocation:
             del self._unseen[key]
         others = [entry.document for entry in entries.values()]
         others += [service for key, service in self._unseen.items() if key != mine]
-        service = allocate(new, old, allocations_of(others), self._cluster_ips)
+        taken = allocations_of(others)
+        reserved = {entry.key.name for entry in self._ip_addresses() if _MANAGED_BY not in entry.text}
+        ranges = (
+            self._cluster_ips,
+            *more_ranges((entry.document for entry in self._service_cidrs()), self._cluster_ips),
+        )
+        service = allocate(new, old, replace(taken, addresses=taken.addresses | reserved), ranges)
         if not attributes.dry_run:
             self._unseen.pop(mine, None)
             self._unseen[mine] = service
@@ -79,8 +96,24 @@ def allocations_of(services: Iterable[Document]) -> ServiceAllocations:
     return ServiceAllocations(addresses, ports)
 
 
+def more_ranges(service_cidrs: Iterable[Document], cluster_ips: IPv4Network) -> Iterator[IPv4Network]:
+    """The IPv4 ranges of the ServiceCIDRs that are ready and not being deleted, without the cluster's own."""
+    for found in service_cidrs:
+        conditions = found.get("status", {}).get("conditions", ())
+        is_ready = any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
+        if not is_ready or "deletionTimestamp" in found["metadata"]:
+            continue
+        for text in found["spec"].get("cidrs", ()):
+            network = parse_network(text)
+            if isinstance(network, IPv4Network) and network != cluster_ips:
+                yield network
+
+
 def allocate(
-    service: Document, old: Document | None, taken: ServiceAllocations, cluster_ips: IPv4Network = CLUSTER_IP_RANGE
+    service: Document,
+    old: Document | None,
+    taken: ServiceAllocations,
+    ranges: Sequence[IPv4Network] = (CLUSTER_IP_RANGE,),
 ) -> Document:
     """Sets the service's addresses and ports: those it had, those it requests, or free ones. Raises Invalid if one is taken."""
     before = {} if old is None else old["spec"]
@@ -88,7 +121,7 @@ def allocate(
     if spec["type"] != "ExternalName":
         spec = _with_families(service, spec, before)
         if spec.get("clusterIP") != NO_ADDRESS:
-            spec = _with_address(service, spec, before, taken, cluster_ips)
+            spec = _with_address(service, spec, before, taken, ranges)
     if spec["type"] in _WITH_NODE_PORTS:
         spec = _with_node_ports(service, spec, before, taken)
     return {**service, "spec": spec}
@@ -161,28 +194,32 @@ def _with_families(service: Document, new: Document, old: Document) -> Document:
 
 
 def _with_address(
-    service: Document, spec: Document, old: Document, taken: ServiceAllocations, cluster_ips: IPv4Network
+    service: Document, spec: Document, old: Document, taken: ServiceAllocations, ranges: Sequence[IPv4Network]
 ) -> Document:
     address = spec.get("clusterIP")
     if not address:
-        free = next(_free_addresses(taken.addresses, cluster_ips), None)
+        free = next(_free_addresses(taken.addresses, ranges), None)
         if free is None:
             raise InternalError("failed to allocate a serviceIP: range is full")
         return {**spec, "clusterIP": free, "clusterIPs": [free]}
     if address in old.get("clusterIPs", ()):
         return spec
     problem = "provided IP is already allocated" if address in taken.addresses else ""
-    if parse_address(address) not in cluster_ips:
-        problem = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {cluster_ips}"
+    parsed = parse_address(address)
+    if not any(parsed in network for network in ranges):
+        valid = ",".join(map(str, ranges))
+        problem = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {valid}"
     if problem:
         detail = f"failed to allocate IP {address}: {problem}"
         _raise_if(service, [invalid("spec.clusterIPs", spec["clusterIPs"], detail)])
     return spec
 
 
-def _free_addresses(taken: AbstractSet[str], cluster_ips: IPv4Network) -> Iterator[str]:
-    numbers = range(_FIRST_ADDRESS, cluster_ips.num_addresses - 1)
-    return (text for number in numbers if (text := str(cluster_ips[number])) not in taken)
+def _free_addresses(taken: AbstractSet[str], ranges: Sequence[IPv4Network]) -> Iterator[str]:
+    for index, network in enumerate(ranges):
+        for number in range(1 if index else _FIRST_ADDRESS, network.num_addresses - 1):
+            if (text := str(network[number])) not in taken:
+                yield text
 
 
 def _with_node_ports(service: Document, spec: Document, old: Document, taken: ServiceAllocations) -> Document:

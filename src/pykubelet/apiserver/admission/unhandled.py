@@ -9,9 +9,6 @@ from typing import NamedTuple
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 
-_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
-_SKIP_MIRROR = "endpointslice.kubernetes.io/skip-mirror"
-
 
 class UnhandledFeature(NamedTuple):
     """A kind, or one field of some kinds, that nothing acts on; `subresource` is the one through which it is written."""
@@ -36,12 +33,6 @@ def _pod_spec(document: Document) -> Document:
     return found
 
 
-def _is_manual(endpoints: Document) -> bool:
-    """Whether a user keeps these endpoints, and wants slices of them."""
-    labels = endpoints["metadata"].get("labels") or {}
-    return labels.get(_MANAGED_BY) != "endpoint-controller" and labels.get(_SKIP_MIRROR) != "true"
-
-
 _WITH_PODS = (
     "pods",
     "replicasets.apps",
@@ -58,27 +49,29 @@ UNHANDLED: tuple[UnhandledFeature, ...] = (
     UnhandledFeature(("resourcequotas",), "ResourceQuota", "nothing here counts or limits what a namespace uses"),
     UnhandledFeature(("limitranges",), "LimitRange", "nothing here applies its defaults and limits to pods"),
     UnhandledFeature(
-        ("replicationcontrollers",), "ReplicationController", "no controller creates its pods here; use a Deployment"
-    ),
-    UnhandledFeature(
         ("services",),
         "Service spec.type LoadBalancer",
         "nothing here assigns it an external address",
         lambda service: service["spec"].get("type") == "LoadBalancer",
     ),
     UnhandledFeature(
-        ("endpoints",),
-        "Endpoints",
-        "nothing here makes an EndpointSlice of them, so no traffic reaches them; create the EndpointSlice",
-        _is_manual,
+        ("flowschemas.flowcontrol.apiserver.k8s.io",),
+        "FlowSchema",
+        "the server here limits all requests alike and queues none by it",
     ),
     UnhandledFeature(
-        ("secrets",),
-        "Secret type kubernetes.io/service-account-token",
-        "no controller writes a token into it here; use kubectl create token",
-        lambda secret: (
-            secret.get("type") == "kubernetes.io/service-account-token" and not (secret.get("data") or {}).get("token")
-        ),
+        ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",),
+        "PriorityLevelConfiguration",
+        "the server here limits all requests alike and queues none by it",
+    ),
+    UnhandledFeature(
+        ("volumeattachments.storage.k8s.io",), "VolumeAttachment", "nothing here attaches volumes of CSI drivers"
+    ),
+    UnhandledFeature(
+        ("volumeattributesclasses.storage.k8s.io",), "VolumeAttributesClass", "nothing here changes volumes by it"
+    ),
+    UnhandledFeature(
+        ("resourceclaims.resource.k8s.io",), "ResourceClaim", "nothing here allocates devices, so it stays pending"
     ),
     UnhandledFeature(
         _WITH_PODS,

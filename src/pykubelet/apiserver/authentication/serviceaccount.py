@@ -3,13 +3,16 @@
 A token is verified once and cached; after that, a request checks only that the bound objects are still the same
 entries of the store.
 
-Upstream: pkg/serviceaccount/claims.go, pkg/serviceaccount/jwt.go, pkg/serviceaccount/openidmetadata.go
+Upstream: pkg/serviceaccount/claims.go, pkg/serviceaccount/jwt.go, pkg/serviceaccount/legacy.go,
+pkg/serviceaccount/openidmetadata.go
 """
 
 import math
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hmac import compare_digest
 from typing import Any, NamedTuple
 
 from pykubelet.aio.clock import Clock
@@ -34,6 +37,10 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 _NODE_UID = "authentication.kubernetes.io/node-uid"
 ISSUER = "https://kubernetes.default.svc.cluster.local"
+LEGACY_ISSUER = "kubernetes/serviceaccount"
+"""The issuer of the tokens in Secrets."""
+_LEGACY = "kubernetes.io/serviceaccount"
+_INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 JWKS_PATH = "/openid/v1/jwks"
 # Cached tokens: one or two per pod.
 _REMEMBERED = 4096
@@ -156,6 +163,18 @@ class ServiceAccountTokens:
         )
         return self._signer.sign(claims.document)
 
+    def issue_legacy(self, namespace: str, account: BoundObject, secret: str) -> str:
+        """The token for a Secret, which is valid as long as the Secret has it."""
+        claims = {
+            "iss": LEGACY_ISSUER,
+            f"{_LEGACY}/namespace": namespace,
+            f"{_LEGACY}/secret.name": secret,
+            f"{_LEGACY}/service-account.name": account.name,
+            f"{_LEGACY}/service-account.uid": account.uid,
+            "sub": account_name(namespace, account.name),
+        }
+        return self._signer.sign(claims)
+
     def bearer(self, token: str, audiences: Sequence[str] = ()) -> TokenBearer | None:
         """The user of a token for one of these audiences (none: this server's); None if another issuer signed it.
 
@@ -200,6 +219,8 @@ class ServiceAccountTokens:
 
     def _verify(self, token: str) -> _VerifiedToken | None:
         unverified = unverified_claims(token)
+        if unverified is not None and unverified.get("iss") == LEGACY_ISSUER:
+            return self._verify_legacy(token)
         if unverified is None or unverified.get("iss") != self.issuer:
             return None
         try:
@@ -209,6 +230,30 @@ class ServiceAccountTokens:
         entries, before = self._bound(claims)
         audiences = claims.audiences or self.audiences
         return _VerifiedToken(authenticated(claims.subject.user(claims.token_id)), audiences, before, entries)
+
+    def _verify_legacy(self, token: str) -> _VerifiedToken:
+        try:
+            claims = self._verifier.claims(token)
+        except JwtError as error:
+            raise TokenError(str(error)) from error
+        fields = ("namespace", "secret.name", "service-account.name", "service-account.uid")
+        namespace, secret, name, uid = (_text(claims, f"{_LEGACY}/{field}") for field in fields)
+        if not (namespace and secret and name and uid):
+            raise TokenError(_INVALIDATED)
+        if claims.get("sub") != account_name(namespace, name):
+            raise TokenError("sub claim is invalid")
+        entry = self._get(StoreKey("secrets", namespace, secret))
+        if entry is None or "deletionTimestamp" in entry.document["metadata"]:
+            raise TokenError("Token has been invalidated")
+        stored = b64decode(entry.document.get("data", {}).get("token") or "")
+        if not compare_digest(stored, token.encode()):
+            raise TokenError("Token does not match server's copy")
+        if since := entry.document["metadata"].get("labels", {}).get(_INVALID_SINCE):
+            raise TokenError(f"the token in secret {namespace}/{secret} has been marked invalid since {since}")
+        account = BoundObject(name, uid)
+        found, document = self._account(namespace, account)
+        user = TokenSubject(namespace=namespace, account=account).user("")
+        return _VerifiedToken(authenticated(user), self.audiences, _end(document), (entry, found))
 
     def _bound(self, claims: Claims) -> tuple[tuple[StoreEntry, ...], float]:
         """The entries that a token is bound to, and when it ends because of its own lifetime or theirs."""

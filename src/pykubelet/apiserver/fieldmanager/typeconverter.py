@@ -54,6 +54,9 @@ _SPECIAL: Final[Mapping[str, Mapping[str, ResetFields]]] = {
         "approval": ResetFields(tree_of(("f:spec",), ("f:status", "f:certificate"))),
     },
     "apiextensions.v1.CustomResourceDefinition": {"": _STATUS, "status": _SPEC_AND_METADATA},
+    "flowcontrol.v1.FlowSchema": {"": _STATUS, "status": _SPEC_AND_METADATA},
+    "flowcontrol.v1.PriorityLevelConfiguration": {"": _STATUS, "status": _SPEC_AND_METADATA},
+    "storage.v1.VolumeAttachment": {"": _STATUS, "status": _SPEC_AND_METADATA},
 }
 _WITH_STATUS: Final = frozenset(
     [
@@ -71,7 +74,9 @@ _WITH_STATUS: Final = frozenset(
         "core.v1.ResourceQuota",
         "core.v1.Service",
         "networking.v1.Ingress",
+        "networking.v1.ServiceCIDR",
         "policy.v1.PodDisruptionBudget",
+        "resource.v1.ResourceClaim",
     ]
 )
 

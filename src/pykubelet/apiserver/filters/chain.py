@@ -50,6 +50,8 @@ log = get_logger(__name__)
 # Large responses converted to a table or YAML at a time. More threads only take turns with the event loop more often.
 _MAX_CONVERSIONS = 2
 _READS = frozenset({"get", "list", "watch"})
+_ANSWERED = frozenset({"binding", "eviction", "token"})
+"""The subresources whose objects are posted and answered, but not stored."""
 # Besides those that have a verb of their own.
 _PROXIED_METHODS = ("HEAD", "OPTIONS")
 
@@ -209,7 +211,9 @@ class HandlerChain:
         self, request: HttpRequest, target: RequestTarget, info: RequestInfo, served: Kind, user: UserInfo
     ) -> ChainResponse:
         headers, query = request.headers, target.query
-        form = responsewriters.object_form(headers.get("Accept", ""), stream=info.verb == "watch")
+        # What is only answered, such as a review, has no columns.
+        has_table = "get" in served.verbs and info.subresource not in _ANSWERED
+        form = responsewriters.object_form(headers.get("Accept", ""), stream=info.verb == "watch", has_table=has_table)
         view = responsewriters.view_of(
             form, served, query, pretty=responsewriters.wants_pretty(form, query, headers.get("User-Agent", ""))
         )

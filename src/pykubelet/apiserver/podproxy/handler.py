@@ -14,8 +14,8 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, closing, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -31,8 +31,9 @@ from pykubelet.apiserver.request import ApiRequest
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 from pykubelet.httpserver.dialer import Dialer
 from pykubelet.httpserver.request import pairs, read_target
+from pykubelet.httpserver.response import Write
 from pykubelet.httpserver.server import read_body
-from pykubelet.httpserver.upgrade import HijackedResponse, hijack
+from pykubelet.httpserver.upgrade import READER_PROTOCOLS, HijackedResponse, OneWayWebSocket, hijack, is_web_socket
 
 # Headers that are not proxied: credentials for this server, and those of the connection itself.
 _NOT_PROXIED_PREFIXES = ("impersonate-", "x-remote-", "x-forwarded-", "proxy-")
@@ -237,6 +238,9 @@ class UpgradeAwareHandler:
             code = status_code(head)
             if is_log and is_log_error(code):
                 raise log_error(code, await read_error_text(server.reader, head, MAX_ERROR_BYTES), call.name)
+            if is_log and is_web_socket(request.headers):
+                copy = partial(_copy_messages, server.reader, head)
+                return await OneWayWebSocket(copy, limits.STALLED_SECONDS, READER_PROTOCOLS).serve(request)
             if upgrades and code != 101 and code < 400:
                 raise errors.ApiError(f"invalid upgrade response: status code {code}")
             await splice(StreamPair(*hijack(request)), server, head, changed=upgrades and code == 101)
@@ -359,13 +363,36 @@ async def read_error_text(source: asyncio.StreamReader, head: bytes, most_bytes:
 
 
 async def read_response_body(source: asyncio.StreamReader, head: bytes, body: bytearray, most_bytes: int) -> None:
-    """Adds a response body to `body` as it comes, up to a size; ValueError or OSError if it is malformed or breaks off."""
-    if is_chunked(head):
-        while len(body) < most_bytes and (size := int((await source.readline()).partition(b";")[0], 16)) > 0:
-            body += await source.readexactly(min(size, most_bytes - len(body)))
-            await source.readline()
+    """Adds a response body to `body` as it comes, up to a size; an error of `response_chunks` if it breaks off."""
+    async with aclosing(response_chunks(source, head)) as chunks:
+        async for data in chunks:
+            body += data[: most_bytes - len(body)]
+            if len(body) == most_bytes:
+                return
+
+
+async def response_chunks(source: asyncio.StreamReader, head: bytes) -> AsyncGenerator[bytes, None]:
+    """A response body as it comes; ValueError, EOFError or OSError if it is malformed or breaks off."""
+    if not is_chunked(head):
+        left = body_length(head)
+        while left != 0 and (data := await source.read(CHUNK_BYTES if left is None else min(left, CHUNK_BYTES))):
+            left = None if left is None else left - len(data)
+            yield data
         return
-    length = body_length(head)
-    wanted = most_bytes if length is None else min(length, most_bytes)
-    while len(body) < wanted and (data := await source.read(wanted - len(body))):
-        body += data
+    while (size := int((await source.readline()).partition(b";")[0], 16)) > 0:
+        while size:
+            data = await source.read(min(size, CHUNK_BYTES))
+            if not data:
+                raise asyncio.IncompleteReadError(b"", size)
+            size -= len(data)
+            yield data
+        await source.readline()
+
+
+async def _copy_messages(source: asyncio.StreamReader, head: bytes, write: Write) -> None:
+    """Sends a response body as messages, after an empty one that shows that the connection stands."""
+    await write(b"")
+    with suppress(ValueError, EOFError, OSError):
+        async with aclosing(response_chunks(source, head)) as chunks:
+            async for data in chunks:
+                await write(data)

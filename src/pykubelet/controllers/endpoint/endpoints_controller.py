@@ -8,7 +8,7 @@ Upstream: pkg/controller/endpoint/endpoints_controller.go, pkg/api/v1/endpoints/
 """
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -54,7 +54,7 @@ MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 CONTROLLER = "endpoint-controller"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 _Row = tuple[EndpointAddress, bool]
-_LEADER = "control-plane.alpha.kubernetes.io/leader"
+LEADER = "control-plane.alpha.kubernetes.io/leader"
 """Endpoints with this annotation are a leader election lock and need no service."""
 
 
@@ -85,7 +85,7 @@ class EndpointsController:
 
     def endpoints_added(self, found: Endpoints) -> None:
         """Records Endpoints found at the start, whose service may be gone."""
-        if self._found_at_start is not None and _LEADER not in found.metadata.annotations:
+        if self._found_at_start is not None and LEADER not in found.metadata.annotations:
             self._found_at_start.add(key_of(found))
 
     async def process_next(self) -> None:
@@ -176,6 +176,24 @@ def subsets_for(service: Service, pods: Iterable[Pod]) -> tuple[EndpointSubset, 
         is_ready = service.spec.publish_not_ready_addresses or ready_condition(pod) is not None
         for port in _ports(service, pod):
             by_port.setdefault(port, {})[address.ip, pod.metadata.uid] = (address, is_ready)
+    return _packed(by_port)
+
+
+def repack_subsets(subsets: Iterable[EndpointSubset]) -> tuple[EndpointSubset, ...]:
+    """The subsets with each set of ports once; an address that is ready and not ready counts as not ready."""
+    by_port: dict[EndpointPort | None, dict[Hashable, _Row]] = {}
+    for subset in subsets:
+        rows = [*((one, True) for one in subset.addresses), *((one, False) for one in subset.not_ready_addresses)]
+        for port in subset.ports or (None,):
+            found = by_port.setdefault(port, {})
+            for address, is_ready in rows:
+                key = (address.ip, address.target_ref.uid if address.target_ref else "")
+                found[key] = (address, is_ready and found.get(key, (address, True))[1])
+    return _packed(by_port)
+
+
+def _packed(by_port: Mapping[EndpointPort | None, dict[Hashable, _Row]]) -> tuple[EndpointSubset, ...]:
+    """Groups ports that have the same addresses into one subset."""
     by_addresses: dict[Hashable, tuple[list[EndpointPort], dict[Hashable, _Row]]] = {}
     for port, rows in by_port.items():
         key = frozenset((name, is_ready) for name, (_, is_ready) in rows.items())

@@ -198,7 +198,10 @@ class EndpointSliceTracker:
 
     def saw_deletion(self, service_key: str, gone: EndpointSlice) -> bool:
         """Records a deletion; returns whether this controller caused it or did not track the slice."""
-        known = self._generations.get(service_key, {}).pop(gone.metadata.uid, _DELETED)
+        generations = self._generations.get(service_key, {})
+        known = generations.pop(gone.metadata.uid, _DELETED)
+        if not generations:
+            self._generations.pop(service_key, None)
         return known == _DELETED
 
     def is_stale(self, service_key: str, slices: Iterable[EndpointSlice]) -> bool:

@@ -72,11 +72,11 @@ class _Family:
         plan = SlicePlan(delete=[one for one in existing if not self._is_ours(one)])
         groups: dict[Hashable, tuple[tuple[EndpointPort, ...], dict[Hashable, Endpoint], list[EndpointSlice]]] = {}
         for one in wanted:
-            _, endpoints, _ = groups.setdefault(_ports_key(one.ports), (one.ports, {}, []))
+            _, endpoints, _ = groups.setdefault(ports_key(one.ports), (one.ports, {}, []))
             if one.endpoint.addresses:
-                endpoints[_endpoint_key(one.endpoint)] = one.endpoint
+                endpoints[endpoint_key(one.endpoint)] = one.endpoint
         for found in existing:
-            group = groups.get(_ports_key(found.ports))
+            group = groups.get(ports_key(found.ports))
             if not self._is_ours(found):
                 continue
             if group is None:
@@ -101,9 +101,9 @@ class _Family:
         changed: list[tuple[EndpointSlice, list[Endpoint]]] = []
         unchanged: list[EndpointSlice] = []
         for one in existing:
-            found = [wanted.pop(key, None) for key in map(_endpoint_key, one.endpoints)]
+            found = [wanted.pop(key, None) for key in map(endpoint_key, one.endpoints)]
             kept = [endpoint for endpoint in found if endpoint is not None]
-            if kept == [_comparable(endpoint) for endpoint in one.endpoints]:
+            if kept == [comparable(endpoint) for endpoint in one.endpoints]:
                 if dict(one.metadata.labels) == labels:
                     unchanged.append(one)
                 else:
@@ -261,18 +261,18 @@ def _is_like(one: EndpointSlice, placeholder: EndpointSlice) -> bool:
     return not one.ports and not one.endpoints and dict(one.metadata.labels) == dict(placeholder.metadata.labels)
 
 
-def _ports_key(ports: Iterable[EndpointPort]) -> Hashable:
+def ports_key(ports: Iterable[EndpointPort]) -> Hashable:
     rows = ((port.name or "", port.port or 0, port.protocol or "", port.app_protocol or "") for port in ports)
     return tuple(sorted(rows))
 
 
-def _endpoint_key(endpoint: Endpoint) -> Hashable:
+def endpoint_key(endpoint: Endpoint) -> Hashable:
     target = endpoint.target_ref
     name = (target.namespace, target.name) if target is not None else ("", "")
     return (tuple(sorted(endpoint.addresses)), endpoint.hostname or "", name)
 
 
-def _comparable(endpoint: Endpoint) -> Endpoint:
+def comparable(endpoint: Endpoint) -> Endpoint:
     """The endpoint without the pod's resource version and deprecated fields."""
     target = endpoint.target_ref
     return replace(

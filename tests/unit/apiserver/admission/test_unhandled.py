@@ -11,17 +11,17 @@ from pykubelet.apiserver.request import UserInfo
 
 REGISTRY = ServedKinds(BUILT_IN_KINDS)
 CLAIMS = {"resourceClaims": [{"name": "gpu"}]}
-TOKEN = "kubernetes.io/service-account-token"
-LABELS = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
 
 USES: list[tuple[str, dict[str, Any], str]] = [
     ("networkpolicies.networking.k8s.io", {}, "NetworkPolicy"),
     ("resourcequotas", {}, "ResourceQuota"),
     ("limitranges", {}, "LimitRange"),
-    ("replicationcontrollers", {}, "ReplicationController"),
     ("services", {"spec": {"type": "LoadBalancer"}}, "Service spec.type LoadBalancer"),
-    ("endpoints", {}, "Endpoints"),
-    ("secrets", {"type": TOKEN}, "Secret type kubernetes.io/service-account-token"),
+    ("flowschemas.flowcontrol.apiserver.k8s.io", {}, "FlowSchema"),
+    ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", {}, "PriorityLevelConfiguration"),
+    ("volumeattachments.storage.k8s.io", {}, "VolumeAttachment"),
+    ("volumeattributesclasses.storage.k8s.io", {}, "VolumeAttributesClass"),
+    ("resourceclaims.resource.k8s.io", {}, "ResourceClaim"),
     ("pods", {"spec": CLAIMS}, "Pod spec.resourceClaims"),
     ("deployments.apps", {"spec": {"template": {"spec": CLAIMS}}}, "Pod spec.resourceClaims"),
     ("jobs.batch", {"spec": {"template": {"spec": CLAIMS}}}, "Pod spec.resourceClaims"),
@@ -30,10 +30,6 @@ USES: list[tuple[str, dict[str, Any], str]] = [
 ]
 NO_USES: list[tuple[str, dict[str, Any]]] = [
     ("services", {"spec": {"type": "ClusterIP"}}),
-    ("endpoints", {"metadata": {"name": "x", "labels": LABELS}}),
-    ("endpoints", {"metadata": {"name": "x", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}),
-    ("secrets", {"type": TOKEN, "data": {"token": "eA=="}}),
-    ("secrets", {"type": "Opaque"}),
     ("pods", {"spec": {}}),
     ("pods/status", {"spec": CLAIMS}),
     ("deployments.apps", {"spec": {"template": {"spec": {}}}}),

@@ -1,0 +1,1 @@
+"""Mirrors Endpoints that users keep to EndpointSlices."""

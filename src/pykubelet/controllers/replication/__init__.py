@@ -1,0 +1,1 @@
+"""ReplicationControllers: the predecessors of ReplicaSets, with the same controller."""

@@ -1,0 +1,1 @@
+"""Protects ServiceCIDRs whose addresses are in use."""
