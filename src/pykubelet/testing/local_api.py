@@ -16,9 +16,11 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import LETTERS, SUFFIX_LENGTH, Ids
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
+from pykubelet.apiserver.admission.limitranger import LimitRanger
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
+from pykubelet.apiserver.admission.resourcequota import QuotaAdmission, QuotaStore
 from pykubelet.apiserver.admission.services import ServiceAllocation
 from pykubelet.apiserver.admission.storage import StorageAdmission
 from pykubelet.apiserver.apiextensions.controller import CustomResources
@@ -79,6 +81,7 @@ async def local_api(
     settings = settings or StoreSettings(reserve_bytes=0)
     registry = ServedKinds(BUILT_IN_KINDS)
     async with open_store(folder / "state.db", clock=clock, settings=settings) as store:
+        limits = LimitRanger(lambda namespace: store.list("limitranges", namespace).entries)
         server = Server(
             store=store,
             registry=registry,
@@ -86,12 +89,24 @@ async def local_api(
             ids=ids or CountingIds(),
             admission=(
                 NamespaceLifecycle(store.newest),
+                limits,
                 CertificateAdmission(allow_all, clock),
                 NodeTaint(),
                 PriorityAndTolerations(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
                 RuntimeClassAdmission(store.newest),
                 ServiceAllocation(lambda: store.list("services").entries),
                 StorageAdmission(lambda: store.list("storageclasses.storage.k8s.io").entries),
+            ),
+            validation=(
+                limits,
+                QuotaAdmission(
+                    QuotaStore(
+                        committed=lambda namespace: store.list("resourcequotas", namespace).entries,
+                        newest=store.newest,
+                        join=store.join,
+                    ),
+                    clock,
+                ),
             ),
         )
         await ensure_first_objects(server.handle, registry)

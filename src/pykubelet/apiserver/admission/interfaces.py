@@ -1,6 +1,7 @@
-"""The interface of admission plugins, which change or reject writes before the kind's own rules run.
+"""The interfaces of admission plugins, which change and reject writes.
 
-A plugin sees the object as it would be stored, before the kind's strategy prepares it.
+An AdmissionPlugin sees the object before the kind's strategy prepares it, a ValidatingAdmissionPlugin after the kind's
+strategy has validated it.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go,
 staging/src/k8s.io/apiserver/pkg/admission/attributes.go
@@ -43,3 +44,14 @@ class AdmissionPlugin(Protocol):
 
     def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
         """Returns the object to go on with, or raises ApiError; `new` is None for a deletion, `old` for a creation."""
+
+
+class ValidatingAdmissionPlugin(Protocol):
+    """Rejects creations and updates. It may read the store's newest state and must not await anything."""
+
+    @property
+    def resources(self) -> frozenset[str] | None:
+        """The group resources whose writes it handles; None for all."""
+
+    def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        """Raises ApiError if the valid object may not be stored; `old` is None for a creation."""

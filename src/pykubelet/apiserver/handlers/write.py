@@ -20,7 +20,11 @@ from pykubelet.api.errors import TooLarge
 from pykubelet.api.field_errors import FieldError, each_invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import format_time
-from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin
+from pykubelet.apiserver.admission.interfaces import (
+    AdmissionAttributes,
+    AdmissionPlugin,
+    ValidatingAdmissionPlugin,
+)
 from pykubelet.apiserver.authorization.authorizer import forbidden_error
 from pykubelet.apiserver.errors import namespace_mismatch
 from pykubelet.apiserver.fieldmanager import fieldmanager
@@ -62,6 +66,7 @@ class RequestScope:
     ids: Ids
     schemas: TypeConverter
     admission: Sequence[AdmissionPlugin] = ()
+    validation: Sequence[ValidatingAdmissionPlugin] = ()
     authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all
 
     def now(self) -> str:
@@ -104,9 +109,20 @@ class WriteRequest:
         self, verb: Literal["create", "update", "delete"], name: str, new: Document | None, old: Document | None
     ) -> Document | None:
         """Runs the admission plugins; returns the object as they changed it."""
+        return run_admission(self.scope.admission, self._attributes(verb, name), new, old)
+
+    def validate_admission(self, verb: Literal["create", "update"], new: Document, old: Document | None) -> None:
+        """Runs the validating admission plugins on a valid object, under its name, which may be a generated one."""
+        resource = self.served.resource.group_resource
+        attributes = self._attributes(verb, new["metadata"].get("name", ""))
+        for plugin in self.scope.validation:
+            if plugin.resources is None or resource in plugin.resources:
+                plugin.validate(attributes, new, old)
+
+    def _attributes(self, verb: Literal["create", "update", "delete"], name: str) -> AdmissionAttributes:
         request = self.request
         is_namespace = self.served.resource.group_resource == "namespaces"
-        attributes = AdmissionAttributes(
+        return AdmissionAttributes(
             user=request.user,
             verb=verb,
             served=self.served,
@@ -116,7 +132,6 @@ class WriteRequest:
             dry_run=self.options.dry_run,
             warn=self.warn,
         )
-        return run_admission(self.scope.admission, attributes, new, old)
 
     def authorize_create(self) -> None:
         """Raises Forbidden if the sender may update such an object but not create one."""
