@@ -17,16 +17,19 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
-from pykubelet.api.schema import INGRESS_CLASSES, NODES, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
+from pykubelet.api.schema import INGRESS_CLASSES, LIMIT_RANGES, NODES, PODS, PRIORITY_CLASSES, SERVICES, STORAGE_CLASSES
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver import kubernetesservice
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
 from pykubelet.apiserver.admission.ingress import DefaultIngressClass
-from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
+from pykubelet.apiserver.admission.interfaces import AdmissionPlugin, ValidatingAdmissionPlugin
+from pykubelet.apiserver.admission.limitranger import LimitRanger
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeRestriction, NodeTaint
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
+from pykubelet.apiserver.admission.podsecurity.admission import PodSecurity
 from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
+from pykubelet.apiserver.admission.resourcequota import QuotaAdmission
 from pykubelet.apiserver.admission.serviceaccount import ServiceAccountAdmission
 from pykubelet.apiserver.admission.services import ServiceAllocation
 from pykubelet.apiserver.admission.storage import StorageAdmission
@@ -73,7 +76,14 @@ from pykubelet.apiserver.server import Handlers, Server
 from pykubelet.apiserver.storage.backup import BACKUP_FILE, BackupWriter
 from pykubelet.apiserver.storage.database_file import set_aside
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreKey, StoreRefused, StoreSettings, StoreUnusable
+from pykubelet.apiserver.storage.interfaces import (
+    StoreEntry,
+    StoreInUse,
+    StoreKey,
+    StoreRefused,
+    StoreSettings,
+    StoreUnusable,
+)
 from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
 from pykubelet.app.pod_network import MACHINE_NETWORK, NodeNetwork
@@ -151,6 +161,7 @@ async def serving(
             clock=clock,
             ids=ids,
             admission=admission,
+            validation=_validation(store, clock),
             handlers=handlers,
             authorize=authorizer.decide,
         )
@@ -372,6 +383,7 @@ def _admission(
 ) -> tuple[AdmissionPlugin, ...]:
     rules: tuple[AdmissionPlugin, ...] = (
         NamespaceLifecycle(store.newest),
+        LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)),
         NodeRestriction(store.newest, authorizer.decide),
         CertificateAdmission(authorizer.decide, clock),
         RbacEscalation(authorizer),
@@ -385,6 +397,19 @@ def _admission(
     if settings.service_account_admission:
         rules = (*rules, ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node))
     return (*rules, UnhandledWarnings()) if settings.with_node else rules
+
+
+def _validation(store: DurableStore, clock: Clock) -> tuple[ValidatingAdmissionPlugin, ...]:
+    return (
+        LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)),
+        PodSecurity(store.newest, _in_namespace(store, PODS.group_resource)),
+        QuotaAdmission(store, clock),
+    )
+
+
+def _in_namespace(store: DurableStore, collection: str) -> Callable[[str], Sequence[StoreEntry]]:
+    """Returns the entries of a collection in a namespace."""
+    return lambda namespace: store.list(collection, namespace).entries
 
 
 def _storage_figures(settings: ApiServerSettings, store: DurableStore, registry: ServedKinds) -> StorageFigures:

@@ -20,7 +20,8 @@ from pykubelet.apiserver.admission.limitranger import LimitRanger
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
-from pykubelet.apiserver.admission.resourcequota import QuotaAdmission, QuotaStore
+from pykubelet.apiserver.admission.podsecurity.admission import PodSecurity
+from pykubelet.apiserver.admission.resourcequota import QuotaAdmission
 from pykubelet.apiserver.admission.services import ServiceAllocation
 from pykubelet.apiserver.admission.storage import StorageAdmission
 from pykubelet.apiserver.apiextensions.controller import CustomResources
@@ -99,14 +100,8 @@ async def local_api(
             ),
             validation=(
                 limits,
-                QuotaAdmission(
-                    QuotaStore(
-                        committed=lambda namespace: store.list("resourcequotas", namespace).entries,
-                        newest=store.newest,
-                        join=store.join,
-                    ),
-                    clock,
-                ),
+                PodSecurity(store.newest, lambda namespace: store.list("pods", namespace).entries),
+                QuotaAdmission(store, clock),
             ),
         )
         await ensure_first_objects(server.handle, registry)

@@ -9,15 +9,15 @@ staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go,
 staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/resource_access.go
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from pykubelet.aio.clock import Clock
+from pykubelet.api.schema import RESOURCE_QUOTAS
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.errors import forbidden
-from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+from pykubelet.apiserver.storage.durable_store import DurableStore
 from pykubelet.kinds.quota.amounts import (
     Amounts,
     added,
@@ -31,32 +31,27 @@ from pykubelet.kinds.quota.amounts import (
 from pykubelet.kinds.quota.evaluators import QuotaEvaluator, evaluator_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuotaStore:
-    """The quotas in the store: those of a namespace, the newest state of one, and how a charge joins a write."""
-
-    committed: Callable[[str], Sequence[StoreEntry]]
-    newest: Callable[[StoreKey], StoreEntry | None]
-    join: Callable[[StoreKey, Document], None]
-
-
 class QuotaAdmission:
     """The admission plugin; it must be the last one, as what it charges is stored if nothing else rejects the write."""
 
     resources = None
 
-    def __init__(self, quotas: QuotaStore, clock: Clock) -> None:
-        self._quotas, self._clock = quotas, clock
+    def __init__(self, store: DurableStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
 
     def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Charges the object to the quotas of its namespace; Forbidden if one does not allow it."""
         resource = attributes.served.resource
-        entries = self._quotas.committed(attributes.namespace) if resource.namespaced else ()
+        entries = (
+            self._store.list(RESOURCE_QUOTAS.group_resource, attributes.namespace).entries
+            if resource.namespaced
+            else ()
+        )
         evaluator = evaluator_of(resource.group_resource) if entries else None
         if evaluator is None or not evaluator.handles(attributes.subresource, new, old):
             return
         # A quota may have been charged by a write that is not committed yet, or deleted.
-        quotas = {entry.key: found.document for entry in entries if (found := self._quotas.newest(entry.key))}
+        quotas = {entry.key: found.document for entry in entries if (found := self._store.newest(entry.key))}
         may_exceed = attributes.subresource == "status"
         request = QuotaRequest(evaluator, new, old, self._clock.now(), may_exceed=may_exceed)
         try:
@@ -67,7 +62,7 @@ class QuotaAdmission:
             for key, used in charged.items():
                 if used is not None:
                     quota = quotas[key]
-                    self._quotas.join(key, {**quota, "status": {**quota["status"], "used": written_amounts(used)}})
+                    self._store.join(key, {**quota, "status": {**quota["status"], "used": written_amounts(used)}})
 
 
 class QuotaExceededError(Exception):

@@ -16,8 +16,6 @@ LABELS = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
 
 USES: list[tuple[str, dict[str, Any], str]] = [
     ("networkpolicies.networking.k8s.io", {}, "NetworkPolicy"),
-    ("resourcequotas", {}, "ResourceQuota"),
-    ("limitranges", {}, "LimitRange"),
     ("replicationcontrollers", {}, "ReplicationController"),
     ("services", {"spec": {"type": "LoadBalancer"}}, "Service spec.type LoadBalancer"),
     ("endpoints", {}, "Endpoints"),
