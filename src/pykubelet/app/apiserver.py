@@ -22,7 +22,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.apiserver import kubernetesservice
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
 from pykubelet.apiserver.admission.ingress import DefaultIngressClass
-from pykubelet.apiserver.admission.interfaces import AdmissionPlugin, ValidatingAdmissionPlugin
+from pykubelet.apiserver.admission.interfaces import AdmissionPlugin, ValidatePlugin
 from pykubelet.apiserver.admission.limitranger import LimitRanger
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeRestriction, NodeTaint
@@ -399,11 +399,11 @@ def _admission(
     return (*rules, UnhandledWarnings()) if settings.with_node else rules
 
 
-def _validation(store: DurableStore, clock: Clock) -> tuple[ValidatingAdmissionPlugin, ...]:
+def _validation(store: DurableStore, clock: Clock) -> tuple[ValidatePlugin, ...]:
     return (
-        LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)),
-        PodSecurity(store.newest, _in_namespace(store, PODS.group_resource)),
-        QuotaAdmission(store, clock),
+        LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)).validate,
+        PodSecurity(store.newest, _in_namespace(store, PODS.group_resource)).validate,
+        QuotaAdmission(store, clock).validate,
     )
 
 

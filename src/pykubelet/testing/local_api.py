@@ -99,9 +99,9 @@ async def local_api(
                 StorageAdmission(lambda: store.list("storageclasses.storage.k8s.io").entries),
             ),
             validation=(
-                limits,
-                PodSecurity(store.newest, lambda namespace: store.list("pods", namespace).entries),
-                QuotaAdmission(store, clock),
+                limits.validate,
+                PodSecurity(store.newest, lambda namespace: store.list("pods", namespace).entries).validate,
+                QuotaAdmission(store, clock).validate,
             ),
         )
         await ensure_first_objects(server.handle, registry)

@@ -1,7 +1,6 @@
-"""The interfaces of admission plugins, which change and reject writes.
+"""The interface of admission plugins, which change or reject writes.
 
-An AdmissionPlugin sees the object before the kind's strategy prepares it, a ValidatingAdmissionPlugin after the kind's
-strategy has validated it.
+A plugin sees the object before the kind's own rules run; a ValidatePlugin sees it after they have validated it.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go,
 staging/src/k8s.io/apiserver/pkg/admission/attributes.go
@@ -20,12 +19,15 @@ def _ignore(_warning: str) -> None:
     """Drops the warnings of a write whose response has none."""
 
 
+AdmissionVerb = Literal["create", "update", "delete", "connect"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionAttributes:
     """The write to admit. The name is empty if it will be generated."""
 
     user: UserInfo
-    verb: Literal["create", "update", "delete", "connect"]
+    verb: AdmissionVerb
     served: Kind
     namespace: str
     name: str
@@ -33,6 +35,10 @@ class AdmissionAttributes:
     dry_run: bool = False
     warn: Callable[[str], None] = _ignore
     """Adds a warning to the response."""
+
+
+ValidatePlugin = Callable[[AdmissionAttributes, Document | None, Document | None], None]
+"""Rejects a write with ApiError, given the new object as it would be stored and the old one."""
 
 
 class AdmissionPlugin(Protocol):
@@ -44,14 +50,3 @@ class AdmissionPlugin(Protocol):
 
     def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
         """Returns the object to go on with, or raises ApiError; `new` is None for a deletion, `old` for a creation."""
-
-
-class ValidatingAdmissionPlugin(Protocol):
-    """Rejects creations and updates. It may read the store's newest state and must not await anything."""
-
-    @property
-    def resources(self) -> frozenset[str] | None:
-        """The group resources whose writes it handles; None for all."""
-
-    def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
-        """Raises ApiError if the valid object may not be stored; `old` is None for a creation."""

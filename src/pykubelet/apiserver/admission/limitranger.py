@@ -37,9 +37,11 @@ class LimitRanger:
                 new = with_default_resources(new, limits)
         return new
 
-    def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+    def validate(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> None:
         """Raises Forbidden if the object is outside the limits."""
         resource = attributes.served.resource
+        if new is None or resource.group_resource not in self.resources:
+            return
         check = pod_problems if resource.group_resource == PODS.group_resource else claim_problems
         for limits in self._limits(attributes, old):
             if problems := list(check(new, limits)):

@@ -34,12 +34,10 @@ from pykubelet.kinds.quota.evaluators import QuotaEvaluator, evaluator_of
 class QuotaAdmission:
     """The admission plugin; it must be the last one, as what it charges is stored if nothing else rejects the write."""
 
-    resources = None
-
     def __init__(self, store: DurableStore, clock: Clock) -> None:
         self._store, self._clock = store, clock
 
-    def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+    def validate(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> None:
         """Charges the object to the quotas of its namespace; Forbidden if one does not allow it."""
         resource = attributes.served.resource
         entries = (
@@ -48,7 +46,7 @@ class QuotaAdmission:
             else ()
         )
         evaluator = evaluator_of(resource.group_resource) if entries else None
-        if evaluator is None or not evaluator.handles(attributes.subresource, new, old):
+        if new is None or evaluator is None or not evaluator.handles(attributes.subresource, new, old):
             return
         # A quota may have been charged by a write that is not committed yet, or deleted.
         quotas = {entry.key: found.document for entry in entries if (found := self._store.newest(entry.key))}

@@ -116,8 +116,8 @@ class ObjectUpdate:
         if found:
             raise errors.invalid_object(resource, name, found)
         write.warn(*strategy.warnings(new, old))
-        write.validate_admission("update", new, old)
         new = keep_times(new, old)
+        write.validate("update", name, new, old)
         if has_nothing_left(new, old):
             self._removed = new
             return None

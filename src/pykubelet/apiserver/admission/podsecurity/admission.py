@@ -33,8 +33,10 @@ from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 MAX_EXISTING_PODS = 1000
 """Pods that are checked when a namespace becomes stricter: what takes 50 ms, during which the server does nothing else."""
 _IGNORED_SUBRESOURCES = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
-_WORKLOADS = frozenset(
+_RESOURCES = frozenset(
     {
+        "namespaces",
+        "pods",
         "replicationcontrollers",
         "podtemplates",
         "replicasets.apps",
@@ -66,16 +68,16 @@ class _OwnedPod(msgspec.Struct):
 class PodSecurity:
     """The plugin. `newest` returns the newest entry of a key, `pods` the pods of a namespace."""
 
-    resources = frozenset({PODS.group_resource, NAMESPACES.group_resource, *_WORKLOADS})
-
     def __init__(
         self, newest: Callable[[StoreKey], StoreEntry | None], pods: Callable[[str], Sequence[StoreEntry]]
     ) -> None:
         self._newest, self._pods = newest, pods
 
-    def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+    def validate(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> None:
         """Raises Forbidden for a pod that violates the enforced level, Invalid for wrong labels of a namespace."""
         resource = attributes.served.resource.group_resource
+        if new is None or resource not in _RESOURCES:
+            return
         if resource == NAMESPACES.group_resource:
             if not attributes.subresource:
                 self._validate_namespace(attributes, new, old)
