@@ -7,9 +7,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
@@ -33,10 +31,11 @@ from pykubelet.api.scheme import (
     STATEFUL_SETS,
 )
 from pykubelet.app import program
+from pykubelet.app.controller_stage import ControllerStage
 from pykubelet.app.program import Say, read_rest_config, root_ca_pem, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ControllersSettings
 from pykubelet.app.volume_controllers import NO_RESOURCES, ManagedResources, volume_controllers
-from pykubelet.client.informers import Informers, PodsByLabel, PodsByNode
+from pykubelet.client.informers import Informers
 from pykubelet.client.interface import ControllerClient
 from pykubelet.client.leaderelection import LeaderElector, identity_of
 from pykubelet.client.recorder import Recorder
@@ -52,10 +51,9 @@ from pykubelet.controllers.disruption.budget import ScaleFinder
 from pykubelet.controllers.disruption.disruption import DisruptionController, StaleDisruptionController
 from pykubelet.controllers.endpoint.endpoints_controller import EndpointsController
 from pykubelet.controllers.endpointslice.endpointslice_controller import EndpointSliceController
-from pykubelet.controllers.endpointslice.service_pods import ServicePods
 from pykubelet.controllers.framework.expectations import CountingExpectations, UidTrackingExpectations
 from pykubelet.controllers.framework.pod_control import PodControl
-from pykubelet.controllers.framework.work_queue import WORKERS, ControllerWorkers, WorkQueue, WorkQueueCollector
+from pykubelet.controllers.framework.work_queue import WorkQueueCollector
 from pykubelet.controllers.garbagecollector.garbagecollector import GarbageCollector
 from pykubelet.controllers.job.controller import JobController
 from pykubelet.controllers.namespace.namespace_controller import NamespaceController
@@ -63,10 +61,10 @@ from pykubelet.controllers.nodeipam.range_allocator import SOURCE as IPAM
 from pykubelet.controllers.nodeipam.range_allocator import NodeRanges, RangeAllocator
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import SOURCE as LIFECYCLE
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import NodeLifecycleController
-from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
 from pykubelet.controllers.podautoscaler.horizontal import HorizontalController
 from pykubelet.controllers.podgc.gc_controller import PodGCController
 from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
+from pykubelet.controllers.resourcequota.resource_quota_controller import ResourceQuotaController
 from pykubelet.controllers.serviceaccount.serviceaccounts_controller import ServiceAccountsController
 from pykubelet.controllers.statefulset.stateful_set import StatefulSetController, stateful_set_informers
 from pykubelet.controllers.tainteviction.taint_eviction import SOURCE as EVICTION
@@ -82,81 +80,7 @@ AT_ONCE = 32
 _ROOT_CA = "root-ca"
 
 
-class Controller(Protocol):
-    """A controller: subscribes to informers and processes one key at a time."""
-
-    def listen(self, informers: Informers, /) -> None:
-        """Subscribe to the informers."""
-
-    async def process_next(self) -> None:
-        """Wait for the next key and process it."""
-
-
-@dataclass(slots=True, kw_only=True)
-class _Stage:
-    """What controllers share while they are created, and the runners they add."""
-
-    client: ControllerClient
-    clock: Clock
-    root_ca: str
-    authority: CertificateAuthority | None
-    informers: Informers
-    counts: WorkQueueCollector
-    local_volumes: LocalVolumes | None
-    informed: asyncio.Event = field(default_factory=asyncio.Event)
-    runners: dict[str, Runner] = field(default_factory=dict)
-    pods_by_node: PodsByNode | None = None
-    pods_by_label: PodsByLabel | None = None
-    service_pods: ServicePods | None = None
-
-    def recorder(self, component: str) -> Recorder:
-        """An event recorder for a controller."""
-        made = Recorder(sink=self.client, source=EventSource(component=component), clock=self.clock)
-        self.runners[f"events of {component}"] = with_ready_event(made.run)
-        return made
-
-    def add(self, name: str, controller: Controller, *, queue: WorkQueue | None = None, workers: int = WORKERS) -> None:
-        """Subscribe a controller and run its workers; its queue appears in the metrics."""
-        controller.listen(self.informers)
-        self.work(name, controller.process_next, queue=queue, workers=workers)
-
-    def work(
-        self,
-        name: str,
-        process_next: Callable[[], Awaitable[None]],
-        *,
-        queue: WorkQueue | None = None,
-        workers: int = WORKERS,
-    ) -> None:
-        """Run a coroutine repeatedly once the informers have synced."""
-        if queue is not None:
-            self.counts.add(name, queue)
-        loop = ControllerWorkers(name=name, process_next=process_next, informed=self.informed, workers=workers)
-        self.runners[name] = with_ready_event(loop.run)
-
-    def on_nodes(self) -> PodsByNode:
-        """The pods by node, updated before the controllers that use it."""
-        if self.pods_by_node is None:
-            self.pods_by_node = PodsByNode()
-            self.pods_by_node.listen(self.informers)
-        return self.pods_by_node
-
-    def by_label(self) -> PodsByLabel:
-        """The pods by label, updated before the controllers that use it."""
-        if self.pods_by_label is None:
-            self.pods_by_label = PodsByLabel()
-            self.pods_by_label.listen(self.informers)
-        return self.pods_by_label
-
-    def of_services(self) -> ServicePods:
-        """The pods of each service."""
-        if self.service_pods is None:
-            self.service_pods = ServicePods(self.informers.objects(SERVICES))
-            self.service_pods.listen(self.informers)
-        return self.service_pods
-
-
-def _replicaset(stage: _Stage) -> None:
+def _replicaset(stage: ControllerStage) -> None:
     recorder = stage.recorder("replicaset-controller")
     controller = ReplicaSetController(
         client=stage.client,
@@ -169,7 +93,7 @@ def _replicaset(stage: _Stage) -> None:
     stage.add("replicaset", controller, queue=controller.queue)
 
 
-def _deployment(stage: _Stage) -> None:
+def _deployment(stage: ControllerStage) -> None:
     controller = DeploymentController(
         client=stage.client,
         recorder=stage.recorder("deployment-controller"),
@@ -181,7 +105,7 @@ def _deployment(stage: _Stage) -> None:
     stage.add("deployment", controller, queue=controller.queue)
 
 
-def _statefulset(stage: _Stage) -> None:
+def _statefulset(stage: ControllerStage) -> None:
     controller = StatefulSetController(
         client=stage.client,
         recorder=stage.recorder("statefulset-controller"),
@@ -191,7 +115,7 @@ def _statefulset(stage: _Stage) -> None:
     stage.add("statefulset", controller, queue=controller.queue)
 
 
-def _daemonset(stage: _Stage) -> None:
+def _daemonset(stage: ControllerStage) -> None:
     recorder = stage.recorder("daemonset-controller")
     controller = DaemonSetController(
         client=stage.client,
@@ -204,7 +128,7 @@ def _daemonset(stage: _Stage) -> None:
     stage.add("daemonset", controller, queue=controller.queue)
 
 
-def _job(stage: _Stage) -> None:
+def _job(stage: ControllerStage) -> None:
     recorder = stage.recorder("job-controller")
     controller = JobController(
         client=stage.client,
@@ -218,7 +142,7 @@ def _job(stage: _Stage) -> None:
     stage.work("job-orphans", controller.orphans.process_next, queue=controller.orphans.queue, workers=1)
 
 
-def _cronjob(stage: _Stage) -> None:
+def _cronjob(stage: ControllerStage) -> None:
     controller = CronJobController(
         client=stage.client,
         recorder=stage.recorder("cronjob-controller"),
@@ -229,20 +153,20 @@ def _cronjob(stage: _Stage) -> None:
     stage.add("cronjob", controller, queue=controller.queue)
 
 
-def _ttl_after_finished(stage: _Stage) -> None:
+def _ttl_after_finished(stage: ControllerStage) -> None:
     jobs = stage.informers.objects(JOBS)
     controller = TtlAfterFinishedController(client=stage.client, jobs=jobs, clock=stage.clock)
     stage.add("ttl-after-finished", controller, queue=controller.queue)
 
 
-def _scheduler(stage: _Stage) -> None:
+def _scheduler(stage: ControllerStage) -> None:
     recorder = stage.recorder(SCHEDULER_NAME)
     stage.add(
         "scheduler", Scheduler(client=stage.client, recorder=recorder, pods=stage.informers.pods, clock=stage.clock)
     )
 
 
-def _node_lifecycle(stage: _Stage) -> None:
+def _node_lifecycle(stage: ControllerStage) -> None:
     by_node = stage.on_nodes()
     lifecycle = NodeLifecycleController(
         client=stage.client,
@@ -266,18 +190,18 @@ def _node_lifecycle(stage: _Stage) -> None:
     stage.add("taint-eviction", eviction, queue=eviction.queue)
 
 
-def _node_ipam(stage: _Stage, ranges: NodeRanges) -> None:
+def _node_ipam(stage: ControllerStage, ranges: NodeRanges) -> None:
     nodes, recorder = stage.informers.objects(NODES), stage.recorder(IPAM)
     ipam = RangeAllocator(client=stage.client, recorder=recorder, nodes=nodes, ranges=ranges)
     stage.add("node-ipam", ipam, queue=ipam.queue)
 
 
-def _pod_gc(stage: _Stage) -> None:
+def _pod_gc(stage: ControllerStage) -> None:
     collector = PodGCController(client=stage.client, pods_by_node=stage.on_nodes(), clock=stage.clock)
     stage.add("pod-gc", collector, workers=1)
 
 
-def _garbage(stage: _Stage) -> None:
+def _garbage(stage: ControllerStage) -> None:
     recorder = stage.recorder("garbage-collector-controller")
     collector = GarbageCollector(client=stage.client, recorder=recorder, clock=stage.clock)
     stage.counts.add("garbage_collector_attempt_to_delete", collector.attempt_to_delete)
@@ -285,7 +209,7 @@ def _garbage(stage: _Stage) -> None:
     stage.runners["garbage"] = with_ready_event(collector.run)
 
 
-def _endpoints(stage: _Stage) -> None:
+def _endpoints(stage: ControllerStage) -> None:
     controller = EndpointsController(
         client=stage.client,
         recorder=stage.recorder("endpoint-controller"),
@@ -296,7 +220,7 @@ def _endpoints(stage: _Stage) -> None:
     stage.add("endpoint", controller, queue=controller.queue)
 
 
-def _endpoint_slices(stage: _Stage) -> None:
+def _endpoint_slices(stage: ControllerStage) -> None:
     controller = EndpointSliceController(
         client=stage.client,
         recorder=stage.recorder("endpoint-slice-controller"),
@@ -307,7 +231,7 @@ def _endpoint_slices(stage: _Stage) -> None:
     stage.add("endpointslice", controller, queue=controller.queue)
 
 
-def _disruption(stage: _Stage) -> None:
+def _disruption(stage: ControllerStage) -> None:
     scales = ScaleFinder(
         client=stage.client,
         deployments=stage.informers.objects(DEPLOYMENTS),
@@ -327,7 +251,7 @@ def _disruption(stage: _Stage) -> None:
     stage.add("stale-disruptions", stale, queue=stale.queue, workers=1)
 
 
-def _horizontal_pod_autoscaler(stage: _Stage) -> None:
+def _horizontal_pod_autoscaler(stage: ControllerStage) -> None:
     controller = HorizontalController(
         client=stage.client,
         recorder=stage.recorder("horizontal-pod-autoscaler"),
@@ -338,24 +262,30 @@ def _horizontal_pod_autoscaler(stage: _Stage) -> None:
     stage.add("horizontal-pod-autoscaler", controller, queue=controller.queue)
 
 
-def _service_accounts(stage: _Stage) -> None:
+def _service_accounts(stage: ControllerStage) -> None:
     namespaces, accounts = stage.informers.objects(NAMESPACES), stage.informers.objects(SERVICE_ACCOUNTS)
     controller = ServiceAccountsController(client=stage.client, namespaces=namespaces, accounts=accounts)
     stage.add("serviceaccount", controller, queue=controller.queue)
 
 
-def _root_ca(stage: _Stage) -> None:
+def _resource_quotas(stage: ControllerStage) -> None:
+    controller = ResourceQuotaController(client=stage.client, clock=stage.clock)
+    stage.add("resourcequota", controller, queue=controller.queue)
+    stage.runners["resource quotas"] = with_ready_event(controller.run)
+
+
+def _root_ca(stage: ControllerStage) -> None:
     maps = stage.informers.objects(CONFIG_MAPS)
     publisher = RootCaPublisher(client=stage.client, maps=maps, root_ca=stage.root_ca)
     stage.add("root-ca", publisher, queue=publisher.queue)
 
 
-def _namespace(stage: _Stage) -> None:
+def _namespace(stage: ControllerStage) -> None:
     controller = NamespaceController(client=stage.client, clock=stage.clock)
     stage.add(NAMESPACE, controller, queue=controller.queue)
 
 
-def _persistent_volumes(stage: _Stage) -> None:
+def _persistent_volumes(stage: ControllerStage) -> None:
     made = volume_controllers(
         client=stage.client,
         recorder_of=stage.recorder,
@@ -366,24 +296,24 @@ def _persistent_volumes(stage: _Stage) -> None:
         stage.add(name, controller, queue=controller.queue)
 
 
-def _csr_approving(stage: _Stage) -> None:
+def _csr_approving(stage: ControllerStage) -> None:
     requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
     stage.add("csrapproving", CertificateApprover(client=stage.client, requests=requests))
 
 
-def _csr_signing(stage: _Stage) -> None:
+def _csr_signing(stage: ControllerStage) -> None:
     if stage.authority is not None:
         requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
         signer = CertificateSigner(client=stage.client, requests=requests, authority=stage.authority, clock=stage.clock)
         stage.add("csrsigning", signer)
 
 
-def _csr_cleaner(stage: _Stage) -> None:
+def _csr_cleaner(stage: ControllerStage) -> None:
     requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
     stage.add("csrcleaner", CertificateCleaner(client=stage.client, requests=requests, clock=stage.clock), workers=1)
 
 
-CONTROLLERS: dict[str, Callable[[_Stage], None]] = {
+CONTROLLERS: dict[str, Callable[[ControllerStage], None]] = {
     "replicaset": _replicaset,
     "deployment": _deployment,
     "statefulset": _statefulset,
@@ -400,6 +330,7 @@ CONTROLLERS: dict[str, Callable[[_Stage], None]] = {
     "disruption": _disruption,
     "horizontal-pod-autoscaler": _horizontal_pod_autoscaler,
     "serviceaccount": _service_accounts,
+    "resourcequota": _resource_quotas,
     "root-ca": _root_ca,
     NAMESPACE: _namespace,
     "persistentvolume": _persistent_volumes,
@@ -427,7 +358,7 @@ async def controllers(
     `root_ca` (PEM) is published to pods to verify the API server. Without `authority` no certificate is signed.
     `counts` collects the metrics of the queues; `listeners` subscribe to the same informers.
     """
-    stage = _Stage(
+    stage = ControllerStage(
         client=client,
         clock=clock,
         root_ca=root_ca,

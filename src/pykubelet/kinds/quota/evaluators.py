@@ -64,6 +64,8 @@ class QuotaEvaluator:
     covers: Callable[[str], bool]
     """Whether the amount of this name, in a quota, depends on these objects."""
     usage: Callable[[Document, datetime], Amounts]
+    is_counter: bool = False
+    """Whether all objects count alike, whatever they are."""
     in_scope: ScopeRule = in_no_scope
     missing: Callable[[frozenset[str], Document], str] = lambda _required, _document: ""
     """What the object must state because a quota limits these resources; empty if nothing is missing."""
@@ -100,7 +102,9 @@ def evaluator_of(resource: str) -> QuotaEvaluator | None:
         return _OWN[resource]
     names = {f"{_COUNT}{resource}"} | ({resource} & _OLD_NAMES)
     usage = dict.fromkeys(names, ONE)
-    return QuotaEvaluator(resource=resource, covers=names.__contains__, usage=lambda _document, _now: usage)
+    return QuotaEvaluator(
+        resource=resource, covers=names.__contains__, usage=lambda _document, _now: usage, is_counter=True
+    )
 
 
 def _pod_changes(subresource: str, new: Document, old: Document) -> bool:
