@@ -21,7 +21,9 @@ COLLECTOR = "pykubelet-garbage-collector"
 NAMESPACES = "pykubelet-namespace-controller"
 QUOTAS = "pykubelet-resource-quota-controller"
 # A service account cannot have the key that signs certificates.
-WORKLOADS = ",".join(name for name in CONTROLLERS if name not in ("garbage", "namespace", "resourcequota", "csrsigning"))
+WORKLOADS = ",".join(
+    name for name in CONTROLLERS if name not in ("garbage", "namespace", "resourcequota", "csrsigning")
+)
 
 
 class World:
