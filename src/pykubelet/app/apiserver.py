@@ -381,28 +381,30 @@ def _explain_errors(settings: ApiServerSettings) -> Iterator[None]:
 def _admission(
     settings: ApiServerSettings, store: DurableStore, authorizer: Authorizer, clock: Clock, ids: Ids
 ) -> tuple[AdmissionPlugin, ...]:
-    rules: tuple[AdmissionPlugin, ...] = (
+    accounts = ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node)
+    # In upstream's order. What upstream does outside of admission is at the end.
+    return (
         NamespaceLifecycle(store.newest),
         LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)),
+        *((accounts,) if settings.service_account_admission else ()),
         NodeRestriction(store.newest, authorizer.decide),
-        CertificateAdmission(authorizer.decide, clock),
-        RbacEscalation(authorizer),
         NodeTaint(),
         PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)),
-        RuntimeClassAdmission(store.newest),
-        ServiceAllocation(partial(store.entries, SERVICES.group_resource), cluster_ips=settings.service_cluster_ips),
         StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
+        RuntimeClassAdmission(store.newest),
+        CertificateAdmission(authorizer.decide, clock),
         DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
+        RbacEscalation(authorizer),
+        ServiceAllocation(partial(store.entries, SERVICES.group_resource), cluster_ips=settings.service_cluster_ips),
+        *((UnhandledWarnings(),) if settings.with_node else ()),
     )
-    if settings.service_account_admission:
-        rules = (*rules, ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node))
-    return (*rules, UnhandledWarnings()) if settings.with_node else rules
 
 
 def _validation(store: DurableStore, clock: Clock) -> tuple[ValidatePlugin, ...]:
     return (
         LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)).validate,
         PodSecurity(store.newest, _in_namespace(store, PODS.group_resource)).validate,
+        PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)).validate,
         QuotaAdmission(store, clock).validate,
     )
 

@@ -83,6 +83,7 @@ async def local_api(
     registry = ServedKinds(BUILT_IN_KINDS)
     async with open_store(folder / "state.db", clock=clock, settings=settings) as store:
         limits = LimitRanger(lambda namespace: store.list("limitranges", namespace).entries)
+        priorities = PriorityAndTolerations(lambda: store.list("priorityclasses.scheduling.k8s.io").entries)
         server = Server(
             store=store,
             registry=registry,
@@ -93,7 +94,7 @@ async def local_api(
                 limits,
                 CertificateAdmission(allow_all, clock),
                 NodeTaint(),
-                PriorityAndTolerations(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
+                priorities,
                 RuntimeClassAdmission(store.newest),
                 ServiceAllocation(lambda: store.list("services").entries),
                 StorageAdmission(lambda: store.list("storageclasses.storage.k8s.io").entries),
@@ -101,6 +102,7 @@ async def local_api(
             validation=(
                 limits.validate,
                 PodSecurity(store.newest, lambda namespace: store.list("pods", namespace).entries).validate,
+                priorities.validate,
                 QuotaAdmission(store, clock).validate,
             ),
         )

@@ -19,6 +19,10 @@ def _ignore(_warning: str) -> None:
     """Drops the warnings of a write whose response has none."""
 
 
+def _ignore_annotation(_key: str, _value: str) -> None:
+    """Drops the annotations of a write that is not audited."""
+
+
 AdmissionVerb = Literal["create", "update", "delete", "connect"]
 
 
@@ -35,6 +39,8 @@ class AdmissionAttributes:
     dry_run: bool = False
     warn: Callable[[str], None] = _ignore
     """Adds a warning to the response."""
+    annotate: Callable[[str, str], None] = _ignore_annotation
+    """Adds an annotation to the request's line in the audit log."""
 
 
 ValidatePlugin = Callable[[AdmissionAttributes, Document | None, Document | None], None]

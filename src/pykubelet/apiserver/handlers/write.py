@@ -123,6 +123,7 @@ class WriteRequest:
             subresource=request.subresource,
             dry_run=self.options.dry_run,
             warn=self.warn,
+            annotate=request.annotations.__setitem__,
         )
 
     def authorize_create(self) -> None:

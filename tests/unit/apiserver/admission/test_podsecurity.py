@@ -4,9 +4,15 @@ from typing import Any
 
 import pytest
 
+from pykubelet.api.errors import Forbidden
+from pykubelet.api.serializer import encode
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.admission.podsecurity import admission
-from pykubelet.apiserver.admission.podsecurity.admission import findings
+from pykubelet.apiserver.admission.podsecurity.admission import PodSecurity, findings
 from pykubelet.apiserver.admission.podsecurity.policy import LevelVersion, PodSecurityLevel, policy_of
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
+from pykubelet.apiserver.request import UserInfo
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 from verb_requests import MERGE, Asker
 from verb_requests import pod as pod_body
 
@@ -270,3 +276,34 @@ async def test_namespace_that_gets_stricter_warns_of_its_pods(asker: Asker, monk
     assert (code, message.partition(":")[0]) == (422, 'Namespace "default" is invalid')
     new = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": labels(warn="x")}}
     assert (await asker.refused("POST", NAMESPACES, new))[0] == 422
+
+
+async def test_audited_level_annotates_the_request() -> None:
+    """A violation is recorded whether or not the pod is rejected, with labels that cannot be read."""
+    entry = StoreEntry(
+        StoreKey("namespaces", "", "n"),
+        1,
+        encode(
+            {"metadata": {"labels": labels(enforce="baseline", audit="restricted", audit_version="v1.7", warn="x")}}
+        ),
+    )
+    served = next(one for one in BUILT_IN_KINDS if one.resource.group_resource == "pods")
+    noted: dict[str, str] = {}
+    write = AdmissionAttributes(
+        user=UserInfo("u"), verb="create", served=served, namespace="n", name="a", annotate=noted.__setitem__
+    )
+    plugin = PodSecurity(lambda _key: entry, lambda _namespace: ())
+    violation = 'would violate PodSecurity "restricted:v1.7": {}runAsNonRoot != true (pod or container "a" must set securityContext.runAsNonRoot=true)'
+    wrong = 'metadata.labels[pod-security.kubernetes.io/warn]: Invalid value: "x": must be one of privileged, baseline, restricted'
+    plugin.validate(write, secured({}), None)
+    expected = {
+        "enforce-policy": "baseline:latest",
+        "error": f"Failed to parse policy: {wrong}",
+        "audit-violations": violation.format(""),
+    }
+    assert noted == {f"pod-security.kubernetes.io/{name}": text for name, text in expected.items()}
+    one = secured({})
+    one["spec"]["hostNetwork"] = True
+    with pytest.raises(Forbidden):
+        plugin.validate(write, one, None)
+    assert noted["pod-security.kubernetes.io/audit-violations"] == violation.format(f"{HOST}, ")

@@ -13,7 +13,7 @@ from itertools import islice
 
 import msgspec
 
-from pykubelet.api.field_errors import go_quote
+from pykubelet.api.field_errors import aggregate_text, go_quote
 from pykubelet.api.schema import NAMESPACES, PODS
 from pykubelet.api.serializer import Document, decode
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
@@ -88,11 +88,13 @@ class PodSecurity:
         if resource != PODS.group_resource:
             template = pod_template(new)
             if not attributes.subresource and template is not None:
-                _warn(attributes, policy, template)
+                _report(attributes, policy, template)
         elif attributes.subresource not in _IGNORED_SUBRESOURCES and (old is None or changes_images(new, old)):
+            attributes.annotate(f"{PREFIX}enforce-policy", str(policy.enforce))
             if found := findings(policy.enforce, new):
+                _audit(attributes, policy, new)
                 raise forbidden(PODS, attributes.name, f"violates PodSecurity {_detailed(policy.enforce, found)}")
-            _warn(attributes, policy, new)
+            _report(attributes, policy, new)
 
     def _policy(self, namespace: str) -> PodSecurityPolicy | None:
         """The policy of a namespace; None if no label chooses one."""
@@ -113,7 +115,18 @@ class PodSecurity:
                 attributes.warn(warning)
 
 
-def _warn(attributes: AdmissionAttributes, policy: PodSecurityPolicy, pod: Document) -> None:
+def _audit(attributes: AdmissionAttributes, policy: PodSecurityPolicy, pod: Document) -> None:
+    """Annotates the request with the violations of the audited level, and with labels that cannot be read."""
+    if policy.errors:
+        problems = aggregate_text(policy.errors)
+        attributes.annotate(f"{PREFIX}error", f"Failed to parse policy: {problems}")
+    if found := findings(policy.audit, pod):
+        attributes.annotate(f"{PREFIX}audit-violations", f"would violate PodSecurity {_detailed(policy.audit, found)}")
+
+
+def _report(attributes: AdmissionAttributes, policy: PodSecurityPolicy, pod: Document) -> None:
+    """Reports the violations of a write that is not rejected, to the audit log and its sender."""
+    _audit(attributes, policy, pod)
     if found := findings(policy.warn, pod):
         attributes.warn(f"would violate PodSecurity {_detailed(policy.warn, found)}")
 
