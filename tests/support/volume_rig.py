@@ -12,9 +12,9 @@ from pykubelet.api.schema import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOL
 from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS as CLAIMS
 from pykubelet.api.scheme import PERSISTENT_VOLUMES as VOLUMES
 from pykubelet.api.scheme import PODS as TYPED_PODS
-from pykubelet.app.volume_controllers import volume_controllers
 from pykubelet.client.interface import NOW
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
+from pykubelet.controllers.persistentvolume.volume_controllers import volume_controllers
 from pykubelet.kubelet.volumemanager.volume_folders import VolumeFolders
 from pykubelet.scheduler.schedule_one import Scheduler
 from pykubelet.testing.local_api import local_api

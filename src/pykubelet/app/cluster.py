@@ -18,6 +18,7 @@ from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.scheme import NAMESPACES
 from pykubelet.app import program, proxy
 from pykubelet.app.apiserver import RunningApiServer, serving
+from pykubelet.app.controller_stage import ManagedResources
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.dns import RunningDns, open_dns
 from pykubelet.app.down import SERVICE_PROXY
@@ -33,7 +34,6 @@ from pykubelet.app.pod_network import NodeNetwork, expects_own_networks, open_no
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.runtimes import runs_processes
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, IngressSettings, NodeSettings
-from pykubelet.app.volume_controllers import ManagedResources
 from pykubelet.client.interface import Client, ControllerClient
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource

@@ -18,7 +18,19 @@ from pykubelet.client.recorder import Recorder
 from pykubelet.controllers.certificates.signer import CertificateAuthority
 from pykubelet.controllers.endpointslice.service_pods import ServicePods
 from pykubelet.controllers.framework.work_queue import WORKERS, ControllerWorkers, WorkQueue, WorkQueueCollector
+from pykubelet.controllers.nodeipam.range_allocator import NodeRanges
 from pykubelet.controllers.persistentvolume.local_provisioner import LocalVolumes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedResources:
+    """What controllers give out: folders as volumes, and ranges of addresses to nodes; None: no controller does."""
+
+    local_volumes: LocalVolumes | None = None
+    node_ranges: NodeRanges | None = None
+
+
+NO_RESOURCES = ManagedResources()
 
 
 class Controller(Protocol):

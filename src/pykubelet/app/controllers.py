@@ -31,10 +31,9 @@ from pykubelet.api.scheme import (
     STATEFUL_SETS,
 )
 from pykubelet.app import program
-from pykubelet.app.controller_stage import ControllerStage
+from pykubelet.app.controller_stage import NO_RESOURCES, ControllerStage, ManagedResources
 from pykubelet.app.program import Say, read_rest_config, root_ca_pem, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ControllersSettings
-from pykubelet.app.volume_controllers import NO_RESOURCES, ManagedResources, volume_controllers
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import ControllerClient
 from pykubelet.client.leaderelection import LeaderElector, identity_of
@@ -61,6 +60,7 @@ from pykubelet.controllers.nodeipam.range_allocator import SOURCE as IPAM
 from pykubelet.controllers.nodeipam.range_allocator import NodeRanges, RangeAllocator
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import SOURCE as LIFECYCLE
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import NodeLifecycleController
+from pykubelet.controllers.persistentvolume.volume_controllers import volume_controllers
 from pykubelet.controllers.podautoscaler.horizontal import HorizontalController
 from pykubelet.controllers.podgc.gc_controller import PodGCController
 from pykubelet.controllers.replicaset.replica_set import ReplicaSetController

@@ -1,4 +1,4 @@
-"""LimitRanger: default requests and limits of new pods, and the limits of pods and claims of a namespace.
+"""LimitRanger: default resources of new pods, and the limits of pods and claims of a namespace.
 
 Upstream: plugin/pkg/admission/limitranger/admission.go, plugin/pkg/admission/limitranger/interfaces.go
 """

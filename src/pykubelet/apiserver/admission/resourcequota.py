@@ -1,8 +1,8 @@
-"""ResourceQuota: rejects what exceeds a quota of its namespace, and charges the rest to the quotas' status.
+"""ResourceQuota: rejects what exceeds a quota of its namespace, and charges the rest to the quotas.
 
-The charge is stored in the same transaction as the object. So concurrent creations never exceed a quota, and a creation
-that fails charges nothing. Only the resources in a quota's status are limited: the controller copies them there from
-its spec, with what the existing objects use. The cost depends on the quotas of the namespace, not on its objects.
+The charge goes to `status.used`, in the same transaction as the object. So concurrent creations never exceed a quota,
+and one that fails charges nothing. Only the resources in a quota's status are limited: the controller copies them there
+from its spec, with what the existing objects use. The cost depends on the quotas of the namespace, not on its objects.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/admission.go,
 staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go,

@@ -1,4 +1,4 @@
-"""The ResourceQuota controller: copies the limits of a quota to its status, and counts what its namespace uses.
+"""The ResourceQuota controller: copies a quota's limits to its status, and counts what is used.
 
 Admission charges what is created; this controller counts everything anew when something has gone, when a quota changes,
 and every five minutes. It reads the quota, then the objects, then writes the status on condition that the quota has not

@@ -1,4 +1,4 @@
-"""Amounts of resources by name, as in `status.used` of a ResourceQuota: reading, writing, sums and differences.
+"""Amounts of resources by name, as in the status of a ResourceQuota: sums and differences.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go
 """

@@ -1,4 +1,4 @@
-"""A check of the Pod Security Standards, what it finds, and the checks that apply at a level and version.
+"""A check of the Pod Security Standards, what it finds, and which checks apply at a version.
 
 Upstream: staging/src/k8s.io/pod-security-admission/policy/checks.go,
 staging/src/k8s.io/pod-security-admission/policy/registry.go,

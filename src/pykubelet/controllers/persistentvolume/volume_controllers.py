@@ -1,33 +1,20 @@
-"""Composes the controllers of persistent volumes, and says what nodes provide for all controllers.
+"""Composes the controllers of persistent volumes, which share an index of the pods of each claim.
 
 Upstream: cmd/kube-controller-manager/app/core.go
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
 from pykubelet.client.recorder import EventRecorder
 from pykubelet.controllers.framework.work_queue import KeyedController
-from pykubelet.controllers.nodeipam.range_allocator import NodeRanges
 from pykubelet.controllers.persistentvolume.ephemeral_controller import EphemeralVolumeController
 from pykubelet.controllers.persistentvolume.local_provisioner import PROVISIONER, LocalProvisioner, LocalVolumes
 from pykubelet.controllers.persistentvolume.protection import ClaimProtectionController, VolumeProtectionController
 from pykubelet.controllers.persistentvolume.pv_controller import SOURCE, PersistentVolumeController
 from pykubelet.controllers.persistentvolume.volume_index import PodsByClaim
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagedResources:
-    """What controllers give out: folders as volumes, and ranges of addresses to nodes; None: no controller does."""
-
-    local_volumes: LocalVolumes | None = None
-    node_ranges: NodeRanges | None = None
-
-
-NO_RESOURCES = ManagedResources()
 
 
 def volume_controllers(
