@@ -132,6 +132,19 @@ async def test_what_goes_is_free_again(quotas: Quotas) -> None:
     await quotas.settled({"pods": "0", "count/pods": "1", "services.nodeports": "0", "configmaps": "0"})
 
 
+async def test_service_frees_single_node_ports(quotas: Quotas) -> None:
+    """Its type stays the same."""
+    ports = [{"name": "a", "port": 80}, {"name": "b", "port": 81}]
+    await quotas.limit({"services.nodeports": "2"})
+    await quotas.settled({"services.nodeports": "0"})
+    await quotas.make(SERVICES, "v", spec={"type": "NodePort", "ports": ports})
+    await quotas.settled({"services.nodeports": "2"})
+    await quotas.change(SERVICES, "v", {"spec": {"ports": ports[:1]}})
+    await quotas.settled({"services.nodeports": "1"})
+    await quotas.delete(SERVICES, "v")
+    await quotas.settled({"services.nodeports": "0"})
+
+
 async def test_changed_quota_is_counted_again(quotas: Quotas) -> None:
     """New limits appear in the status with their usage, removed ones disappear, and a wrong status is put right."""
     await quotas.pod("a")
