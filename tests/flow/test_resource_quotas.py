@@ -1,10 +1,10 @@
 """ResourceQuotas on a whole API server: admission charges them, and the controller counts what is there."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -123,6 +123,7 @@ async def test_what_goes_is_free_again(quotas: Quotas) -> None:
     await quotas.settled({"pods": "2", "count/pods": "2", "services.nodeports": "1", "configmaps": "1"})
     await quotas.settled({"pods": "2"}, "lasting")
     await quotas.change(PODS, "a", {"status": {"phase": "Succeeded"}}, subresource="status")
+    await quotas.settled({"pods": "1"}, "lasting")
     await quotas.change(PODS, "b", {"spec": {"activeDeadlineSeconds": 60}})
     await quotas.delete(CONFIG_MAPS, "m")
     await quotas.change(SERVICES, "v", {"spec": {"type": "ClusterIP"}})
@@ -143,6 +144,22 @@ async def test_service_frees_single_node_ports(quotas: Quotas) -> None:
     await quotas.settled({"services.nodeports": "1"})
     await quotas.delete(SERVICES, "v")
     await quotas.settled({"services.nodeports": "0"})
+
+
+async def test_what_nodes_and_drivers_report_is_counted(quotas: Quotas) -> None:
+    """Containers that have not been resized yet, and claims that have got more than they ask for."""
+    await quotas.limit({"requests.cpu": "1", "requests.storage": "9Gi"})
+    await quotas.settled({"requests.cpu": "0", "requests.storage": "0"})
+    await quotas.pod("a")
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await quotas.make(PERSISTENT_VOLUME_CLAIMS, "c", spec=spec)
+    for cpu, storage in (("300m", "2Gi"), ("100m", "1Gi")):
+        one = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 0}
+        statuses = [{**one, "resources": {"requests": {"cpu": cpu}}}]
+        await quotas.change(PODS, "a", {"status": {"containerStatuses": statuses}}, subresource="status")
+        allocated = {"allocatedResources": {"storage": storage}}
+        await quotas.change(PERSISTENT_VOLUME_CLAIMS, "c", {"status": allocated}, subresource="status")
+        await quotas.settled({"requests.cpu": cpu, "requests.storage": storage})
 
 
 async def test_changed_quota_is_counted_again(quotas: Quotas) -> None:
@@ -199,6 +216,39 @@ async def test_pods_that_come_and_go_never_exceed_the_quota(quotas: Quotas) -> N
     assert most == 4
     assert made > 12
     await quotas.settled({"pods": "0"})
+
+
+class Interrupting:
+    """A client before whose first change of an object something else happens."""
+
+    def __init__(self, client: ControllerClient, happens: Callable[[], Awaitable[None]]) -> None:
+        self._client, self._happens = client, [happens]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def patch(self, *args: Any, **rest: Any) -> Any:
+        if self._happens:
+            await self._happens.pop()()
+        return await self._client.patch(*args, **rest)
+
+
+async def test_pod_that_is_charged_during_the_count_is_not_forgotten(api: LocalApi) -> None:
+    """A count is stored only if the quota is as it was before, and made again otherwise."""
+    bench = Quotas(api.client)
+    await bench.limit({"pods": "2"})
+    await bench.change(
+        RESOURCE_QUOTAS, "q", {"status": {"hard": {"pods": "2"}, "used": {"pods": "1"}}}, subresource="status"
+    )
+    client = cast("ControllerClient", Interrupting(api.client, lambda: bench.pod("late")))
+    seen: list[Document] = []
+    watch = api.client.watch(as_documents(RESOURCE_QUOTAS), resource_version=str(api.store.revision))
+    async with bench.counting(client), watch as events:
+        async for event in events:
+            seen += [] if event.object is None else [event.object["status"]["used"]]
+            if {"pods": "1"} in seen:
+                break
+    assert seen == [{"pods": "2"}, {"pods": "1"}]
 
 
 async def test_nothing_is_followed_without_a_quota(api: LocalApi) -> None:
