@@ -148,8 +148,10 @@ async def test_service_frees_single_node_ports(quotas: Quotas) -> None:
 
 async def test_what_nodes_and_drivers_report_is_counted(quotas: Quotas) -> None:
     """Containers that have not been resized yet, and claims that have got more than they ask for."""
-    await quotas.limit({"requests.cpu": "1", "requests.storage": "9Gi"})
-    await quotas.settled({"requests.cpu": "0", "requests.storage": "0"})
+    await quotas.limit({"requests.cpu": "1"})
+    await quotas.settled({"requests.cpu": "0"})
+    await quotas.limit({"requests.storage": "9Gi"}, "r")
+    await quotas.settled({"requests.storage": "0"}, "r")
     await quotas.pod("a")
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     await quotas.make(PERSISTENT_VOLUME_CLAIMS, "c", spec=spec)
@@ -159,7 +161,8 @@ async def test_what_nodes_and_drivers_report_is_counted(quotas: Quotas) -> None:
         await quotas.change(PODS, "a", {"status": {"containerStatuses": statuses}}, subresource="status")
         allocated = {"allocatedResources": {"storage": storage}}
         await quotas.change(PERSISTENT_VOLUME_CLAIMS, "c", {"status": allocated}, subresource="status")
-        await quotas.settled({"requests.cpu": cpu, "requests.storage": storage})
+        await quotas.settled({"requests.cpu": cpu})
+        await quotas.settled({"requests.storage": storage}, "r")
 
 
 async def test_changed_quota_is_counted_again(quotas: Quotas) -> None:
