@@ -57,6 +57,63 @@ def container_sums(spec: Document, side: str) -> Mapping[str, Quantity]:
     return total
 
 
+def pod_total(pod: Document, side: str) -> Mapping[str, Quantity]:
+    """The `requests` or `limits` of a pod: pod-level ones replace sums of containers, and its overhead is added.
+
+    A container that is being resized counts with the largest of its resources: desired, allocated and actual ones.
+    """
+    spec, statuses = pod["spec"], _statuses_with_resources(pod.get("status") or {})
+    counted = spec if not statuses else _with_actual_resources(spec, statuses, side, is_feasible=_is_feasible(pod))
+    total = dict(container_sums(counted, side))
+    for name, text in ((spec.get("resources") or {}).get(side) or {}).items():
+        if is_pod_level(name):
+            total[name] = parse_quantity(text)
+    for name, text in (spec.get("overhead") or {}).items():
+        # An absent limit means no limit, which the overhead does not change.
+        if side == "requests" or (name in total and total[name].sign()):
+            _add_to(total, {name: parse_quantity(text)})
+    return total
+
+
+def has_pod_level_resources(spec: Document) -> bool:
+    """Whether resources are set for the pod as a whole."""
+    resources = spec.get("resources") or {}
+    return any(is_pod_level(name) for side in ("requests", "limits") for name in resources.get(side) or ())
+
+
+def _statuses_with_resources(status: Document) -> Mapping[str, Document]:
+    listed = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    return {one["name"]: one for one in listed if one.get("resources") is not None}
+
+
+def _is_feasible(pod: Document) -> bool:
+    """Whether the node can resize the pod as desired."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return not any(one["type"] == "PodResizePending" and one.get("reason") == "Infeasible" for one in conditions)
+
+
+def _with_actual_resources(
+    spec: Document, statuses: Mapping[str, Document], side: str, *, is_feasible: bool
+) -> Document:
+    def actual(container: Document) -> Document:
+        status = statuses.get(container["name"])
+        if status is None:
+            return container
+        largest = dict(_quantities(container, side)) if is_feasible else {}
+        _raise_to(largest, _quantities(status, side))
+        if side == "requests":
+            _raise_to(
+                largest, {name: parse_quantity(text) for name, text in status.get("allocatedResources", {}).items()}
+            )
+        return {**container, "resources": {side: {name: str(quantity) for name, quantity in largest.items()}}}
+
+    sidecars = [
+        actual(container) if container.get("restartPolicy") == "Always" else container
+        for container in spec.get("initContainers") or ()
+    ]
+    return {"containers": [actual(container) for container in spec["containers"]], "initContainers": sidecars}
+
+
 def _quantities(container: Document, side: str) -> Mapping[str, Quantity]:
     return {name: parse_quantity(text) for name, text in container.get("resources", {}).get(side, {}).items()}
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
 from pykubelet.api.errors import ApiError
-from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
+from pykubelet.apiserver.admission.interfaces import AdmissionPlugin, ValidatePlugin
 from pykubelet.apiserver.errors import no_such_method
 from pykubelet.apiserver.fieldmanager.typeconverter import TypeConverter
 from pykubelet.apiserver.handlers.binding import bind_pod
@@ -67,6 +67,7 @@ class Server:
         clock: Clock,
         ids: Ids,
         admission: Sequence[AdmissionPlugin] = (),
+        validation: Sequence[ValidatePlugin] = (),
         handlers: Handlers | None = None,
         authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all,
     ) -> None:
@@ -76,6 +77,7 @@ class Server:
             ids=ids,
             schemas=TypeConverter(registry),
             admission=tuple(admission),
+            validation=tuple(validation),
             authorize=authorize,
         )
         self._handlers = dict(handlers or {})

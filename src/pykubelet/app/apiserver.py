@@ -20,7 +20,9 @@ from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.schema import (
     INGRESS_CLASSES,
     IP_ADDRESSES,
+    LIMIT_RANGES,
     NODES,
+    PODS,
     PRIORITY_CLASSES,
     SERVICE_CIDRS,
     SERVICES,
@@ -30,11 +32,14 @@ from pykubelet.api.serializer import Document
 from pykubelet.apiserver import kubernetesservice
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
 from pykubelet.apiserver.admission.ingress import DefaultIngressClass
-from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
+from pykubelet.apiserver.admission.interfaces import AdmissionPlugin, ValidatePlugin
+from pykubelet.apiserver.admission.limitranger import LimitRanger
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeRestriction, NodeTaint
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
+from pykubelet.apiserver.admission.podsecurity.admission import PodSecurity
 from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
+from pykubelet.apiserver.admission.resourcequota import QuotaAdmission
 from pykubelet.apiserver.admission.serviceaccount import ServiceAccountAdmission
 from pykubelet.apiserver.admission.services import ServiceAllocation
 from pykubelet.apiserver.admission.storage import StorageAdmission
@@ -83,7 +88,14 @@ from pykubelet.apiserver.server import Handlers, Server
 from pykubelet.apiserver.storage.backup import BACKUP_FILE, BackupWriter
 from pykubelet.apiserver.storage.database_file import set_aside
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.interfaces import StoreInUse, StoreKey, StoreRefused, StoreSettings, StoreUnusable
+from pykubelet.apiserver.storage.interfaces import (
+    StoreEntry,
+    StoreInUse,
+    StoreKey,
+    StoreRefused,
+    StoreSettings,
+    StoreUnusable,
+)
 from pykubelet.apiserver.token_secrets import TokenSecrets
 from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
@@ -162,14 +174,11 @@ async def serving(
             clock=clock,
             ids=ids,
             admission=admission,
+            validation=_validation(store, clock),
             handlers=handlers,
             authorize=authorizer.decide,
         )
-        await asyncio.gather(
-            ensure_default_roles(store, clock=clock, ids=ids),
-            ensure_first_objects(server.handle, registry, with_account=settings.with_node),
-            ensure_flow_control(server.handle),
-        )
+        await _ensure_objects(settings, server, store, registry, clock, ids)
         counters = ApiServerMetrics(MaxInFlight(), _storage_figures(settings, store, registry), collectors)
         nonresource = _nonresource_handler(deps, registry, tokens, counters)
         access = AccessFilter(authenticator.authenticate, authorizer.decide)
@@ -181,6 +190,17 @@ async def serving(
         await stack.enter_async_context(kept)
         await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
         yield RunningApiServer(deps.url, LoopbackClient(server, registry), deps.pki.authority, node_proxy)
+
+
+async def _ensure_objects(
+    settings: ApiServerSettings, server: Server, store: DurableStore, registry: ServedKinds, clock: Clock, ids: Ids
+) -> None:
+    """Creates the objects that every cluster has, where they are missing."""
+    await asyncio.gather(
+        ensure_default_roles(store, clock=clock, ids=ids),
+        ensure_first_objects(server.handle, registry, with_account=settings.with_node),
+        ensure_flow_control(server.handle),
+    )
 
 
 def _handler_chain(
@@ -395,26 +415,42 @@ def _explain_errors(settings: ApiServerSettings) -> Iterator[None]:
 def _admission(
     settings: ApiServerSettings, store: DurableStore, authorizer: Authorizer, clock: Clock, ids: Ids
 ) -> tuple[AdmissionPlugin, ...]:
-    rules: tuple[AdmissionPlugin, ...] = (
+    accounts = ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node)
+    # In upstream's order. What upstream does outside of admission is at the end.
+    return (
         NamespaceLifecycle(store.newest),
+        LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)),
+        *((accounts,) if settings.service_account_admission else ()),
         NodeRestriction(store.newest, authorizer.decide),
-        CertificateAdmission(authorizer.decide, clock),
-        RbacEscalation(authorizer),
         NodeTaint(),
         PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)),
+        StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
         RuntimeClassAdmission(store.newest),
+        CertificateAdmission(authorizer.decide, clock),
+        DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
+        RbacEscalation(authorizer),
         ServiceAllocation(
             partial(store.entries, SERVICES.group_resource),
             cluster_ips=settings.service_cluster_ips,
             service_cidrs=partial(store.entries, SERVICE_CIDRS.group_resource),
             ip_addresses=partial(store.entries, IP_ADDRESSES.group_resource),
         ),
-        StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
-        DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
+        *((UnhandledWarnings(),) if settings.with_node else ()),
     )
-    if settings.service_account_admission:
-        rules = (*rules, ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node))
-    return (*rules, UnhandledWarnings()) if settings.with_node else rules
+
+
+def _validation(store: DurableStore, clock: Clock) -> tuple[ValidatePlugin, ...]:
+    return (
+        LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)).validate,
+        PodSecurity(store.newest, _in_namespace(store, PODS.group_resource)).validate,
+        PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)).validate,
+        QuotaAdmission(store, clock).validate,
+    )
+
+
+def _in_namespace(store: DurableStore, collection: str) -> Callable[[str], Sequence[StoreEntry]]:
+    """Returns the entries of a collection in a namespace."""
+    return lambda namespace: store.list(collection, namespace).entries
 
 
 def _storage_figures(settings: ApiServerSettings, store: DurableStore, registry: ServedKinds) -> StorageFigures:

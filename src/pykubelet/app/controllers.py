@@ -71,6 +71,7 @@ from pykubelet.controllers.podautoscaler.horizontal import HorizontalController
 from pykubelet.controllers.podgc.gc_controller import PodGCController
 from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
 from pykubelet.controllers.replication.replication_controller import ReplicationManager
+from pykubelet.controllers.resourcequota.resource_quota_controller import ResourceQuotaController
 from pykubelet.controllers.serviceaccount.serviceaccounts_controller import ServiceAccountsController
 from pykubelet.controllers.servicecidrs.servicecidrs_controller import ServiceCidrController
 from pykubelet.controllers.statefulset.stateful_set import StatefulSetController, stateful_set_informers
@@ -310,6 +311,12 @@ def _service_accounts(stage: ControllerStage) -> None:
     stage.add("serviceaccount", controller, queue=controller.queue)
 
 
+def _resource_quotas(stage: ControllerStage) -> None:
+    controller = ResourceQuotaController(client=stage.client, clock=stage.clock)
+    stage.add("resourcequota", controller, queue=controller.queue)
+    stage.runners["resource quotas"] = with_ready_event(controller.run)
+
+
 def _root_ca(stage: ControllerStage) -> None:
     maps = stage.informers.objects(CONFIG_MAPS)
     publisher = RootCaPublisher(client=stage.client, maps=maps, root_ca=stage.root_ca)
@@ -369,6 +376,7 @@ CONTROLLERS: dict[str, Callable[[ControllerStage], None]] = {
     "disruption": _disruption,
     "horizontal-pod-autoscaler": _horizontal_pod_autoscaler,
     "serviceaccount": _service_accounts,
+    "resourcequota": _resource_quotas,
     "root-ca": _root_ca,
     NAMESPACE: _namespace,
     "persistentvolume": _persistent_volumes,

@@ -93,12 +93,12 @@ def amount_errors(name: str, quantity: Quantity, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if quantity.unscaled < 0:
         errors.append(invalid(path, str(quantity), NOT_NEGATIVE))
-    if (name in COUNTED_RESOURCES or _is_extended(name)) and quantity.milli_value() % 1000:
+    if (name in COUNTED_RESOURCES or is_extended(name)) and quantity.milli_value() % 1000:
         errors.append(invalid(path, TypedString(quantity), "must be an integer"))
     return errors
 
 
-def _is_extended(name: str) -> bool:
+def is_extended(name: str) -> bool:
     """Whether the resource is an extended one; its name must leave room for the prefix of quotas."""
     if is_native(name) or name.startswith(_QUOTA_PREFIX):
         return False
@@ -175,7 +175,7 @@ def container_resource_name_errors(name: str, path: str) -> list[FieldError]:
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not is_huge_page(name):
             errors.append(invalid(path, TypedString(name), "must be a standard resource for containers"))
-    elif not is_native(name) and not _is_extended(name):
+    elif not is_native(name) and not is_extended(name):
         errors.append(invalid(path, TypedString(name), "doesn't follow extended resource name standard"))
     return errors
 

@@ -16,9 +16,13 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import LETTERS, SUFFIX_LENGTH, Ids
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
+from pykubelet.apiserver.admission.interfaces import AdmissionPlugin, ValidatePlugin
+from pykubelet.apiserver.admission.limitranger import LimitRanger
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
+from pykubelet.apiserver.admission.podsecurity.admission import PodSecurity
+from pykubelet.apiserver.admission.resourcequota import QuotaAdmission
 from pykubelet.apiserver.admission.services import ServiceAllocation
 from pykubelet.apiserver.admission.storage import StorageAdmission
 from pykubelet.apiserver.apiextensions.controller import CustomResources
@@ -79,24 +83,14 @@ async def local_api(
     settings = settings or StoreSettings(reserve_bytes=0)
     registry = ServedKinds(BUILT_IN_KINDS)
     async with open_store(folder / "state.db", clock=clock, settings=settings) as store:
+        admission, validation = _plugins(store, clock)
         server = Server(
             store=store,
             registry=registry,
             clock=clock,
             ids=ids or CountingIds(),
-            admission=(
-                NamespaceLifecycle(store.newest),
-                CertificateAdmission(allow_all, clock),
-                NodeTaint(),
-                PriorityAndTolerations(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
-                RuntimeClassAdmission(store.newest),
-                ServiceAllocation(
-                    lambda: store.list("services").entries,
-                    service_cidrs=lambda: store.list("servicecidrs.networking.k8s.io").entries,
-                    ip_addresses=lambda: store.list("ipaddresses.networking.k8s.io").entries,
-                ),
-                StorageAdmission(lambda: store.list("storageclasses.storage.k8s.io").entries),
-            ),
+            admission=admission,
+            validation=validation,
         )
         await ensure_first_objects(server.handle, registry)
         ends = NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock)
@@ -107,3 +101,26 @@ async def local_api(
         async with running(runners):
             await ready.wait()
             yield LocalApi(server, registry, store, LoopbackClient(server, registry))
+
+
+def _plugins(store: DurableStore, clock: Clock) -> tuple[tuple[AdmissionPlugin, ...], tuple[ValidatePlugin, ...]]:
+    """The admission plugins that need no users, and those that validate."""
+    limits = LimitRanger(lambda namespace: store.list("limitranges", namespace).entries)
+    priorities = PriorityAndTolerations(lambda: store.list("priorityclasses.scheduling.k8s.io").entries)
+    services = ServiceAllocation(
+        lambda: store.list("services").entries,
+        service_cidrs=lambda: store.list("servicecidrs.networking.k8s.io").entries,
+        ip_addresses=lambda: store.list("ipaddresses.networking.k8s.io").entries,
+    )
+    security = PodSecurity(store.newest, lambda namespace: store.list("pods", namespace).entries)
+    admission = (
+        NamespaceLifecycle(store.newest),
+        limits,
+        CertificateAdmission(allow_all, clock),
+        NodeTaint(),
+        priorities,
+        RuntimeClassAdmission(store.newest),
+        services,
+        StorageAdmission(lambda: store.list("storageclasses.storage.k8s.io").entries),
+    )
+    return admission, (limits.validate, security.validate, priorities.validate, QuotaAdmission(store, clock).validate)

@@ -19,8 +19,11 @@ MANIFEST = Path(__file__).parents[3] / "deploy" / "controllers.yaml"
 SHIPPED = "pykubelet-controllers"
 COLLECTOR = "pykubelet-garbage-collector"
 NAMESPACES = "pykubelet-namespace-controller"
+QUOTAS = "pykubelet-resource-quota-controller"
 # A service account cannot have the key that signs certificates.
-WORKLOADS = ",".join(name for name in CONTROLLERS if name not in ("garbage", "namespace", "csrsigning"))
+WORKLOADS = ",".join(
+    name for name in CONTROLLERS if name not in ("garbage", "namespace", "resourcequota", "csrsigning")
+)
 
 
 class World:
@@ -128,6 +131,11 @@ def live(kubectl: Kubectl) -> None:
     kubectl("create", "job", "now", "--from=cronjob/tick")
     kubectl("expose", "deploy/web")
     kubectl("create", "pdb", "web", "--selector=app=web", "--min-available=1")
+    kubectl("create", "quota", "counts", "--hard=count/pods=99,secrets=1")
+    kubectl("create", "secret", "generic", "one")
+    kubectl("wait", "quota/counts", "--for=jsonpath={.status.used.secrets}=1", PATIENCE)
+    kubectl("delete", "secret", "one")
+    kubectl("wait", "quota/counts", "--for=jsonpath={.status.used.secrets}=0", PATIENCE)
     kubectl("patch", "configmap", "kube-root-ca.crt", "-p", '{"data":{"more":"of it"}}')
     kubectl("run", "nowhere", "--image=example/image:1", '--overrides={"spec":{"nodeSelector":{"disk":"none"}}}')
     for what in ("deploy/web", "ds/agent", "sts/db"):
@@ -152,6 +160,7 @@ def test_each_role_is_enough_for_its_controllers(world: World) -> None:
     apart = [
         world.program(world.account_with(SHIPPED), "--no-leader-elect", "-v", "--controllers", WORKLOADS),
         world.program(world.account_with(COLLECTOR), "--no-leader-elect", "-v", "--controllers", "garbage"),
+        world.program(world.account_with(QUOTAS), "--no-leader-elect", "-v", "--controllers", "resourcequota"),
         world.program(world.account_with(NAMESPACES), "--no-leader-elect", "-v", "--controllers", "namespace"),
     ]
     for program in apart:

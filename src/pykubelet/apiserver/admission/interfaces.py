@@ -1,6 +1,6 @@
-"""The interface of admission plugins, which change or reject writes before the kind's own rules run.
+"""The interface of admission plugins, which change or reject writes.
 
-A plugin sees the object as it would be stored, before the kind's strategy prepares it.
+A plugin sees the object before the kind's own rules run; a ValidatePlugin sees it after they have validated it.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go,
 staging/src/k8s.io/apiserver/pkg/admission/attributes.go
@@ -19,12 +19,19 @@ def _ignore(_warning: str) -> None:
     """Drops the warnings of a write whose response has none."""
 
 
+def _ignore_annotation(_key: str, _value: str) -> None:
+    """Drops the annotations of a write that is not audited."""
+
+
+AdmissionVerb = Literal["create", "update", "delete", "connect"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionAttributes:
     """The write to admit. The name is empty if it will be generated."""
 
     user: UserInfo
-    verb: Literal["create", "update", "delete", "connect"]
+    verb: AdmissionVerb
     served: Kind
     namespace: str
     name: str
@@ -32,6 +39,12 @@ class AdmissionAttributes:
     dry_run: bool = False
     warn: Callable[[str], None] = _ignore
     """Adds a warning to the response."""
+    annotate: Callable[[str, str], None] = _ignore_annotation
+    """Adds an annotation to the request's line in the audit log."""
+
+
+ValidatePlugin = Callable[[AdmissionAttributes, Document | None, Document | None], None]
+"""Rejects a write with ApiError, given the new object as it would be stored and the old one."""
 
 
 class AdmissionPlugin(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 from pykubelet.api.errors import Forbidden
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.quantity import parse_quantity
-from pykubelet.api.schema import PODS, RUNTIME_CLASSES
+from pykubelet.api.schema import PODS, PRIORITY_CLASSES, RUNTIME_CLASSES
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.errors import forbidden
@@ -27,7 +27,10 @@ Toleration = dict[str, Any]
 
 
 class PriorityAndTolerations:
-    """Sets default tolerations and the priority of a pod's class. `priority_classes` returns all priority classes."""
+    """Sets default tolerations and the priority of a pod's class; allows one default class.
+
+    `priority_classes` returns all priority classes.
+    """
 
     resources = frozenset({PODS.group_resource})
 
@@ -42,16 +45,30 @@ class PriorityAndTolerations:
 
     def _with_priority(self, pod: Document) -> Document:
         name = pod["spec"].get("priorityClassName", "")
-        entries = self._priority_classes()
         if name:
-            found = next((entry for entry in entries if entry.key.name == name), None)
+            found = next((entry for entry in self._priority_classes() if entry.key.name == name), None)
             if found is None:
                 raise _forbidden(pod, f"no PriorityClass with name {name} was found")
             return with_priority(pod, found.document)
+        return with_priority(pod, self._default_class())
+
+    def _default_class(self) -> Document | None:
+        """The global default; of several the one with the lowest priority."""
         # Few classes are a global default; the text tells without decoding the others.
-        marked = [entry.document for entry in entries if b'"globalDefault":true' in entry.text]
+        marked = [entry.document for entry in self._priority_classes() if b'"globalDefault":true' in entry.text]
         defaults = [each for each in marked if each.get("globalDefault")]
-        return with_priority(pod, min(defaults, key=lambda each: int(each["value"]), default=None))
+        return min(defaults, key=lambda each: int(each["value"]), default=None)
+
+    def validate(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> None:
+        """Raises Forbidden if a priority class becomes the default although another one is."""
+        resource = attributes.served.resource
+        if new is None or resource.group_resource != PRIORITY_CLASSES.group_resource or not new.get("globalDefault"):
+            return
+        default = self._default_class()
+        if default is not None and (old is None or default["metadata"]["name"] != attributes.name):
+            name = default["metadata"]["name"]
+            why = f"PriorityClass {name} is already marked as default. Only one default can exist"
+            raise forbidden(resource, attributes.name, why)
 
 
 class RuntimeClassAdmission:

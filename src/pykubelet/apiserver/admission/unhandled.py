@@ -46,8 +46,6 @@ UNHANDLED: tuple[UnhandledFeature, ...] = (
     UnhandledFeature(
         ("networkpolicies.networking.k8s.io",), "NetworkPolicy", "nothing here enforces it, so it restricts no traffic"
     ),
-    UnhandledFeature(("resourcequotas",), "ResourceQuota", "nothing here counts or limits what a namespace uses"),
-    UnhandledFeature(("limitranges",), "LimitRange", "nothing here applies its defaults and limits to pods"),
     UnhandledFeature(
         ("services",),
         "Service spec.type LoadBalancer",

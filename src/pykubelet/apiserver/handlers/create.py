@@ -109,6 +109,7 @@ def new_object(write: WriteRequest, document: Document, name: str) -> Document:
     if errors:
         raise invalid_object(served.resource, name, errors)
     write.warn(*strategy.warnings.create(new))
+    write.validate("create", name, new, None)
     if parse_revision(new["metadata"].get("resourceVersion", "")):
         # Upstream sends no reason with this error.
         raise ApiError("resourceVersion should not be set on objects to be created")

@@ -117,6 +117,7 @@ class ObjectUpdate:
             raise errors.invalid_object(resource, name, found)
         write.warn(*strategy.warnings(new, old))
         new = keep_times(new, old)
+        write.validate("update", name, new, old)
         if has_nothing_left(new, old):
             self._removed = new
             return None

@@ -12,7 +12,7 @@ staging/src/k8s.io/apiserver/pkg/admission/chain.go
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
@@ -20,7 +20,7 @@ from pykubelet.api.errors import TooLarge
 from pykubelet.api.field_errors import FieldError, each_invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import format_time
-from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, AdmissionVerb, ValidatePlugin
 from pykubelet.apiserver.authorization.authorizer import forbidden_error
 from pykubelet.apiserver.errors import namespace_mismatch
 from pykubelet.apiserver.fieldmanager import fieldmanager
@@ -62,6 +62,7 @@ class RequestScope:
     ids: Ids
     schemas: TypeConverter
     admission: Sequence[AdmissionPlugin] = ()
+    validation: Sequence[ValidatePlugin] = ()
     authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all
 
     def now(self) -> str:
@@ -100,13 +101,20 @@ class WriteRequest:
         if texts:
             self.request.warnings[:] = dict.fromkeys((*self.request.warnings, *texts))
 
-    def admit(
-        self, verb: Literal["create", "update", "delete"], name: str, new: Document | None, old: Document | None
-    ) -> Document | None:
+    def admit(self, verb: AdmissionVerb, name: str, new: Document | None, old: Document | None) -> Document | None:
         """Runs the admission plugins; returns the object as they changed it."""
+        return run_admission(self.scope.admission, self._attributes(verb, name), new, old)
+
+    def validate(self, verb: AdmissionVerb, name: str, new: Document | None, old: Document | None) -> None:
+        """Runs the validating plugins on what would be stored; raises ApiError."""
+        attributes = self._attributes(verb, name)
+        for validate in self.scope.validation:
+            validate(attributes, new, old)
+
+    def _attributes(self, verb: AdmissionVerb, name: str) -> AdmissionAttributes:
         request = self.request
         is_namespace = self.served.resource.group_resource == "namespaces"
-        attributes = AdmissionAttributes(
+        return AdmissionAttributes(
             user=request.user,
             verb=verb,
             served=self.served,
@@ -115,8 +123,8 @@ class WriteRequest:
             subresource=request.subresource,
             dry_run=self.options.dry_run,
             warn=self.warn,
+            annotate=request.annotations.__setitem__,
         )
-        return run_admission(self.scope.admission, attributes, new, old)
 
     def authorize_create(self) -> None:
         """Raises Forbidden if the sender may update such an object but not create one."""

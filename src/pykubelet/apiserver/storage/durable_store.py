@@ -61,6 +61,7 @@ class DurableStore:
         self._assigned = memory.revision
         self._watches = Watches(memory.history, memory.revision)
         self._pending: dict[StoreKey, Operation] = {}
+        self._joined: list[tuple[StoreKey, Document]] = []
         self._commits = GroupCommit(
             file,
             thread,
@@ -123,6 +124,7 @@ class DurableStore:
             raise ServiceUnavailable("the store is closed")
         pending = self._pending.get(key)
         newest = self._state.get(key) if pending is None else pending.after
+        self._joined = []
         try:
             document = decide(newest)
         except ApiError:
@@ -139,8 +141,19 @@ class DurableStore:
             self._schedule(FULL_HOUSEKEEPING_SECONDS)
             raise ServiceUnavailable(REFUSED)
         operation = self._submit(Operation(key, revision, newest, after))
+        for other, changed in self._joined:
+            before = self.newest(other)
+            if (joined := next_entry(other, before, changed, self._assigned + 1)) is not None:
+                self._submit(Operation(other, joined.revision, before, joined))
         await operation.durable()
         return after or newest
+
+    def join(self, key: StoreKey, document: Document) -> None:
+        """Stores another object in the same transaction as the one being decided, if that is stored.
+
+        Only for decisions: readers and watchers see both changes or neither.
+        """
+        self._joined.append((key, document))
 
     async def backup(self, path: Path) -> None:
         """Copies the store to a new file; encrypted values stay encrypted. Writes wait meanwhile. OSError if it fails."""

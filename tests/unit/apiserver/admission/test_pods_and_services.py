@@ -17,6 +17,7 @@ from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 from pykubelet.kinds.service import strategy as service
+from verb_requests import MERGE, Asker
 
 SERVICES = service.KIND.strategy
 
@@ -168,3 +169,17 @@ def test_services_get_different_addresses_even_before_readers_see_them() -> None
     assert len(set(given_away)) == 4
     assert trial == given_away[0]
     assert address("a") not in {*given_away[1:]}
+
+
+async def test_only_one_priority_class_is_the_default(asker: Asker) -> None:
+    """The default may change otherwise; a second one is refused, whether it is new or becomes the default."""
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    body = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1}
+    await asker.ask("POST", path, {**body, "metadata": {"name": "a"}, "globalDefault": True})
+    await asker.ask("PATCH", f"{path}/a", {"description": "d"}, MERGE)
+    await asker.ask("POST", path, {**body, "metadata": {"name": "b"}})
+    second = {**body, "metadata": {"name": "c"}, "globalDefault": True}
+    why = "PriorityClass a is already marked as default. Only one default can exist"
+    refused = 'priorityclasses.scheduling.k8s.io "{}" is forbidden: ' + why
+    assert await asker.refused("POST", path, second) == (403, refused.format("c"))
+    assert await asker.refused("PATCH", f"{path}/b", {"globalDefault": True}, MERGE) == (403, refused.format("b"))

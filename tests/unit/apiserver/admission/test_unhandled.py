@@ -14,8 +14,6 @@ CLAIMS = {"resourceClaims": [{"name": "gpu"}]}
 
 USES: list[tuple[str, dict[str, Any], str]] = [
     ("networkpolicies.networking.k8s.io", {}, "NetworkPolicy"),
-    ("resourcequotas", {}, "ResourceQuota"),
-    ("limitranges", {}, "LimitRange"),
     ("services", {"spec": {"type": "LoadBalancer"}}, "Service spec.type LoadBalancer"),
     ("flowschemas.flowcontrol.apiserver.k8s.io", {}, "FlowSchema"),
     ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", {}, "PriorityLevelConfiguration"),

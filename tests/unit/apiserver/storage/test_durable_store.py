@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.api.errors import ApiError, Expired, ServiceUnavailable
+from pykubelet.api.errors import ApiError, Conflict, Expired, ServiceUnavailable
+from pykubelet.api.serializer import Document
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import ChangeWatch, StoreEntry, StoreSettings
 from pykubelet.apiserver.storage.watch_cache import HELD_CHANGES, READ_AT_ONCE
@@ -377,3 +378,39 @@ async def test_backup_opens_as_a_store(store: DurableStore, tmp_path: Path) -> N
     await put(store, A, 2)
     async with open_store(tmp_path / "copy.db", clock=VirtualClock()) as copy:
         assert value_of(copy.get(A)) == 1
+
+
+async def test_joined_write_is_stored_with_the_decided_one_or_not_at_all(store: DurableStore) -> None:
+    """Readers see both at once. A decision that rejects or changes nothing leaves the other as it is."""
+
+    def decide(value: int | None) -> Document | None:
+        store.join(B, document_of(B, value))
+        if value is None:
+            raise Conflict("no")
+        return document_of(A, value)
+
+    writing = asyncio.ensure_future(store.write(A, lambda _: decide(1)))
+    await asyncio.sleep(0)
+    assert (value_of(store.newest(A)), value_of(store.newest(B))) == (1, 1)
+    assert (store.get(A), store.get(B)) == (None, None)
+    await writing
+    assert (value_of(store.get(A)), value_of(store.get(B))) == (1, 1)
+    with pytest.raises(Conflict):
+        await store.write(A, lambda _: decide(None))
+    await put(store, B, 2)
+    await store.write(A, lambda _: decide(1))
+    assert value_of(store.get(B)) == 2
+
+
+async def test_joined_write_is_refused_with_the_decided_one(tmp_path: Path) -> None:
+    """A transaction that the disk has no space for stores neither."""
+    async with opened(tmp_path, SMALL) as store:
+        await put(store, A, BIG)
+
+        def decide(_: StoreEntry | None) -> Document:
+            store.join(A, document_of(A, 1))
+            return document_of(B, BIG * 3)
+
+        with pytest.raises(ServiceUnavailable):
+            await store.write(B, decide)
+        assert (value_of(store.newest(A)), store.newest(B)) == (BIG, None)

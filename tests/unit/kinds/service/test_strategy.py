@@ -157,9 +157,9 @@ def test_allocation_fails_when_nothing_is_left() -> None:
     document = SERVICES.default({"metadata": {"name": "s", **SYSTEM}, "spec": {"ports": [_PORT]}})
     small = IPv4Network("10.0.0.0/29")
     addresses = {f"10.0.0.{number}" for number in range(2, 6)}
-    assert allocate(document, None, ServiceAllocations(addresses), small)["spec"]["clusterIP"] == "10.0.0.6"
+    assert allocate(document, None, ServiceAllocations(addresses), (small,))["spec"]["clusterIP"] == "10.0.0.6"
     with pytest.raises(InternalError, match="failed to allocate a serviceIP: range is full"):
-        allocate(document, None, ServiceAllocations({*addresses, "10.0.0.6"}), small)
+        allocate(document, None, ServiceAllocations({*addresses, "10.0.0.6"}), (small,))
     ports = {*NODE_PORT_RANGE} - {32767}
     node_port = {"type": "NodePort", "ports": [_PORT]}
     assert _allocated(node_port, ServiceAllocations(ports=ports))["spec"]["ports"][0]["nodePort"] == 32767

@@ -1,0 +1,1 @@
+"""PodSecurity: the Pod Security Standards, chosen by labels of namespaces."""

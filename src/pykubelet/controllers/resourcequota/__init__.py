@@ -1,0 +1,1 @@
+"""The controller of ResourceQuotas: their status, and what makes it change."""

@@ -1,0 +1,1 @@
+"""What objects count in ResourceQuotas: the evaluators of the kinds, scopes, and sums of amounts."""
