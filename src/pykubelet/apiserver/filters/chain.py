@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, BadRequest, InternalError, NotFound
+from pykubelet.apiserver.discovery import subresource_of
 from pykubelet.apiserver.errors import no_such_method, no_such_path
 from pykubelet.apiserver.filters import limits
 from pykubelet.apiserver.filters.access import AccessFilter, attributes_of, session_attributes
@@ -209,7 +210,11 @@ class HandlerChain:
         self, request: HttpRequest, target: RequestTarget, info: RequestInfo, served: Kind, user: UserInfo
     ) -> ChainResponse:
         headers, query = request.headers, target.query
-        form = responsewriters.object_form(headers.get("Accept", ""), stream=info.verb == "watch")
+        verbs = subresource_of(served, info.subresource).verbs if info.subresource else served.verbs
+        # What is only created, such as a review or a token, is never listed, and has no columns.
+        form = responsewriters.object_form(
+            headers.get("Accept", ""), stream=info.verb == "watch", has_table=tuple(verbs) != ("create",)
+        )
         view = responsewriters.view_of(
             form, served, query, pretty=responsewriters.wants_pretty(form, query, headers.get("User-Agent", ""))
         )
