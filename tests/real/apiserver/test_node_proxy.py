@@ -21,6 +21,7 @@ from pykubelet.apiserver.request import ANONYMOUS, ApiRequest
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 
 PODS = next(served for served in BUILT_IN_KINDS if served.resource.group_resource == "pods")
+NODES = next(served for served in BUILT_IN_KINDS if served.resource.group_resource == "nodes")
 CALL = ApiRequest(user=ANONYMOUS, verb="get", served=PODS, namespace="ns", name="web", subresource="log")
 
 
@@ -48,6 +49,10 @@ async def node(request: web.Request) -> web.StreamResponse:
         return web.Response(status=404, text="container not found")
     if request.path.startswith("/portForward"):
         return web.Response(text="which port?")
+    if request.path == "/page":
+        return web.Response(text=f'<a href="/{request.method}">', content_type="text/html")
+    if request.path == "/old":
+        return web.Response(status=302, headers={"Location": "/page"})
     if code := request.query.get("sinceSeconds"):
         return await refused_log(request, int(code), in_chunks=request.query["tailLines"] == "1")
     if request.path.startswith("/exec"):
@@ -92,6 +97,9 @@ async def front() -> AsyncIterator[tuple[str, ssl.SSLContext]]:
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
         try:
+            if request.path.startswith("/n1/proxy/"):
+                call = replace(CALL, served=NODES, namespace="", name="n1", subresource="proxy")
+                return await passing.connect(call, request.path.removeprefix("/n1/proxy/"), request)
             return await passing.connect(replace(CALL, subresource=request.path.rpartition("/")[2]), "", request)
         except ApiError as error:
             return web.json_response(error.to_status(), status=error.code)
@@ -161,6 +169,16 @@ async def test_root_of_a_proxied_pod_moves_to_where_its_links_lead(front: tuple[
         http.get(f"{url}/proxy", params={"page": "2"}, allow_redirects=False) as response,
     ):
         assert (response.status, response.headers["Location"]) == (301, "/proxy/?page=2")
+
+
+async def test_redirects_and_pages_lead_through_the_proxy(front: tuple[str, ssl.SSLContext]) -> None:
+    """The application at the other end does not know the path of the proxy. A HEAD request gets no page."""
+    url, trusting = front
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http:
+        async with http.get(f"{url}/n1/proxy/old") as response:
+            assert (response.url.path, await response.text()) == ("/n1/proxy/page", '<a href="/n1/proxy/GET">')
+        async with http.head(f"{url}/n1/proxy/page") as response:
+            assert (response.status, await response.read()) == (200, b"")
 
 
 async def test_upgraded_connection_carries_bytes_both_ways(front: tuple[str, ssl.SSLContext]) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, BadRequest, InternalError, NotFound
+from pykubelet.apiserver.discovery import subresource_of
 from pykubelet.apiserver.errors import no_such_method, no_such_path
 from pykubelet.apiserver.filters import limits
 from pykubelet.apiserver.filters.access import AccessFilter, attributes_of, session_attributes
@@ -50,8 +51,6 @@ log = get_logger(__name__)
 # Large responses converted to a table or YAML at a time. More threads only take turns with the event loop more often.
 _MAX_CONVERSIONS = 2
 _READS = frozenset({"get", "list", "watch"})
-_ANSWERED = frozenset({"binding", "eviction", "token"})
-"""The subresources whose objects are posted and answered, but not stored."""
 # Besides those that have a verb of their own.
 _PROXIED_METHODS = ("HEAD", "OPTIONS")
 
@@ -211,9 +210,11 @@ class HandlerChain:
         self, request: HttpRequest, target: RequestTarget, info: RequestInfo, served: Kind, user: UserInfo
     ) -> ChainResponse:
         headers, query = request.headers, target.query
-        # What is only answered, such as a review, has no columns.
-        has_table = "get" in served.verbs and info.subresource not in _ANSWERED
-        form = responsewriters.object_form(headers.get("Accept", ""), stream=info.verb == "watch", has_table=has_table)
+        verbs = subresource_of(served, info.subresource).verbs if info.subresource else served.verbs
+        # What is only created, such as a review or a token, is never listed, and has no columns.
+        form = responsewriters.object_form(
+            headers.get("Accept", ""), stream=info.verb == "watch", has_table=tuple(verbs) != ("create",)
+        )
         view = responsewriters.view_of(
             form, served, query, pretty=responsewriters.wants_pretty(form, query, headers.get("User-Agent", ""))
         )

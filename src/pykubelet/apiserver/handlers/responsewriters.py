@@ -151,12 +151,8 @@ class _Clause:
 @lru_cache(maxsize=256)
 def object_form(accept: str, *, stream: bool = False, has_table: bool = True) -> ResponseFormat:
     """Negotiates the form of objects, lists and watches; raises NotAcceptable."""
-
-    def fits(form: ResponseFormat) -> bool:
-        is_served = form.kind != GROUP_DISCOVERY and (has_table or form.kind != TABLE)
-        return is_served and not (stream and form.yaml)
-
-    return _negotiated(accept, fits, stream=stream)
+    no_kinds = (GROUP_DISCOVERY,) if has_table else (GROUP_DISCOVERY, TABLE)
+    return _negotiated(accept, lambda form: form.kind not in no_kinds and not (stream and form.yaml), stream=stream)
 
 
 @lru_cache(maxsize=256)

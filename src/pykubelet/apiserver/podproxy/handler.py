@@ -1,6 +1,7 @@
 """Proxies requests to nodes and pods: logs, exec, attach, port-forward and proxied paths.
 
-The request head is rewritten and the response is copied as it comes; only a node's error for a log becomes a Status.
+The request head is rewritten and the response is copied as it comes; only a node's error for a log becomes a Status, and
+links of HTML pages lead through the proxy (`links.py`).
 After a protocol upgrade bytes are copied in both directions, so WebSocket and SPDY work without being parsed here.
 Before that, nothing but the one request is sent on: nodes trust this server, so a second request on the connection
 would run with its rights (CVE-2018-1002105).
@@ -26,6 +27,7 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.filters import limits
 from pykubelet.apiserver.podproxy import location
+from pykubelet.apiserver.podproxy.links import ProxiedLinks, is_page
 from pykubelet.apiserver.podproxy.location import ProxyTarget, Query
 from pykubelet.apiserver.request import ApiRequest
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
@@ -76,7 +78,7 @@ _OWN_MESSAGES: dict[int, tuple[type[errors.ApiError], str]] = {
 }
 _NODE_MESSAGES = {403: errors.Forbidden, 406: errors.NotAcceptable, 415: errors.UnsupportedMediaType}
 MAX_PAGE_BYTES = 16 * 2**20
-"""The maximum length of a node's page: the metrics of some ten thousand containers."""
+"""The maximum length of a page that is read whole: the metrics of some ten thousand containers, or HTML with links."""
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
 # Upstream's timeout for reading a response that is not an upgrade.
@@ -188,13 +190,17 @@ class NodeProxy:
             head = await self.ask(target, server, request_head(target, "GET", (), 0))
             if (code := status_code(head)) != 200:
                 raise _unreachable(target, f"status code {code} for {path}")
-            body = bytearray()
-            try:
-                await read_response_body(server.reader, head, body, MAX_PAGE_BYTES)
-            except (OSError, ValueError, asyncio.IncompleteReadError) as error:
-                raise _unreachable(target, str(error)) from error
+            return await self.read_page(target, server, head)
+
+    async def read_page(self, target: ProxyTarget, server: StreamPair, head: bytes) -> bytes:
+        """The whole body of a response; Unavailable if it is too long or breaks off."""
+        body = bytearray()
+        try:
+            await read_response_body(server.reader, head, body, MAX_PAGE_BYTES)
+        except (OSError, ValueError, asyncio.IncompleteReadError) as error:
+            raise _unreachable(target, str(error)) from error
         if len(body) >= MAX_PAGE_BYTES or len(body) < (body_length(head) or 0):
-            raise _unreachable(target, f"{path} is incomplete or too large")
+            raise _unreachable(target, f"{target.path} is incomplete or too large")
         return bytes(body)
 
     def _find(self, collection: str, namespace: str, name: str) -> Document | None:
@@ -243,6 +249,13 @@ class UpgradeAwareHandler:
                 return await OneWayWebSocket(copy, limits.STALLED_SECONDS, READER_PROTOCOLS).serve(request)
             if upgrades and code != 101 and code < 400:
                 raise errors.ApiError(f"invalid upgrade response: status code {code}")
+            if call.subresource == "proxy" and code != 101:
+                links = _links(target, request, rest)
+                head = links.response_head(head)
+                if is_page(request.method, code, head):
+                    page = await self._proxy.read_page(target, server, head)
+                    await send_page(request, links, closing_head(head), page)
+                    return HijackedResponse(request, code=code)
             await splice(StreamPair(*hijack(request)), server, head, changed=upgrades and code == 101)
         return HijackedResponse(request, code=code)
 
@@ -264,11 +277,26 @@ async def splice(client: StreamPair, server: StreamPair, head: bytes, *, changed
         server.writer.close()
 
 
+async def send_page(request: web.BaseRequest, links: ProxiedLinks, head: bytes, page: bytes) -> None:
+    """Sends a page with its links to the client, then closes the connection; ServiceUnavailable if it is malformed."""
+    try:
+        response = await asyncio.to_thread(links.response, head, page, MAX_PAGE_BYTES)
+    except ValueError as error:
+        raise errors.ServiceUnavailable(f"error trying to read a page of {links.target_host}: {error}") from error
+    with closing(hijack(request)[1]) as writer, suppress(OSError):
+        writer.write(response)
+        await writer.drain()
+
+
+def _links(target: ProxyTarget, request: web.BaseRequest, rest: str) -> ProxiedLinks:
+    prefix = read_target(request.raw_path).path.removesuffix(rest).rstrip("/")
+    return ProxiedLinks(prefix, target.authority, request.host)
+
+
 def request_head(target: ProxyTarget, method: str, headers: Sequence[tuple[str, str]], body_bytes: int) -> bytes:
     """The request line and headers for the next hop; without an upgrade the connection closes after the response."""
     upgrade = requested_upgrade(headers)
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    lines = [f"{method} {target.path} HTTP/1.1", f"Host: {host}:{target.port}"]
+    lines = [f"{method} {target.path} HTTP/1.1", f"Host: {target.authority}"]
     for name, value in headers:
         if name.lower() not in _NOT_PROXIED and not name.lower().startswith(_NOT_PROXIED_PREFIXES):
             lines.append(f"{name}: {value}")

@@ -38,6 +38,11 @@ class ProxyTarget:
     scheme: str = "https"
     is_node: bool = True
 
+    @property
+    def authority(self) -> str:
+        """The host and the port, as a URL has them."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 def log_target(pod: Document, node: Document | None, query: Query) -> ProxyTarget | None:
     """The log of a container on its node; None while the pod has no node, because its log is empty."""

@@ -238,3 +238,22 @@ async def test_proxied_pod_answers_methods_that_have_no_verb(method: str, path: 
     else:
         assert isinstance(response, HttpResponse)
         assert response.code == 405
+
+
+@pytest.mark.parametrize(
+    ("target", "code"),
+    [
+        pytest.param("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 406, id="review"),
+        pytest.param(f"{PODS}/web/eviction", 406, id="eviction"),
+        pytest.param(PODS, 200, id="pods"),
+    ],
+)
+async def test_chain_has_tables_only_of_what_can_be_listed(target: str, code: int) -> None:
+    """A client that also accepts a plain object gets that."""
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    outcome, _ = await World(fine).ask("POST", target, Accept=table)
+    assert isinstance(outcome, HttpResponse)
+    assert outcome.code == code
+    either, _ = await World(fine).ask("POST", target, Accept=f"{table},application/json")
+    assert isinstance(either, HttpResponse)
+    assert either.code == 200
