@@ -103,6 +103,7 @@ class MutationFinder(ast.NodeVisitor):
         self.found: list[Mutation] = []
         self._path, self._source = path, source
         self._scope: list[tuple[str, bool]] = []
+        self._ends: set[ast.stmt] = set()
         self._starts = [0]
         for line in source.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
@@ -135,6 +136,7 @@ class MutationFinder(ast.NodeVisitor):
             for default in (*node.args.defaults, *node.args.kw_defaults):
                 if default is not None:
                     self.visit(default)
+        self._ends.add(node.body[-1])
         for statement in node.body:
             self.visit(statement)
         self._scope.pop()
@@ -216,7 +218,8 @@ class MutationFinder(ast.NodeVisitor):
     def visit_Return(self, node: ast.Return) -> None:
         if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
             self._add("return", node, "return None")
-        elif self._scope:
+        elif node not in self._ends:
+            # At its end a function returns None anyway.
             self._add("statement", node, "pass")
         self.generic_visit(node)
 

@@ -224,12 +224,14 @@ async def test_reflector_waits_when_an_open_watch_is_throttled(following: Follow
 
 
 async def test_reflector_backs_off_when_streams_end_at_once(following: Follow) -> None:
+    """That the first stream has lasted makes no difference for later ones."""
     follow = following()
     async with follow.running():
+        await asyncio.sleep(100)
         for _ in range(1000):
             follow.client.cut()
             await settle()
-    assert len(follow.client.watches) < 5
+    assert len(follow.client.watches) <= 5
 
 
 async def test_reflector_keeps_trying_when_forbidden(following: Follow) -> None:

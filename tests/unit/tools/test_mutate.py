@@ -29,6 +29,14 @@ class Rules:
             self.done(1 if strict else 2)
 
         return min(one, LIMIT)
+
+
+def first(rows: list[int]) -> int | None:
+    for row in rows:
+        if not row:
+            return None
+        return row
+    return None
 '''
 
 
@@ -70,6 +78,9 @@ def test_finder_changes_decisions_and_nothing_else(mutate: Any) -> None:
         (19, "Rules.decide.<locals>.inner", "constant", "3"),
         (21, "Rules.decide", "return", "return None"),
         (21, "Rules.decide", "min/max/any/all", "max"),
+        (26, "first", "negation", "(row)"),
+        (27, "first", "statement", "pass"),
+        (28, "first", "return", "return None"),
     ]
     for one in finder.found:
         changed = one.apply(source)

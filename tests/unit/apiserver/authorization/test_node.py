@@ -6,7 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from access_objects import ADMIN, ALICE, NODE, ask, authorizer, pod, put, remove, thing
+from access_objects import (
+    ADMIN,
+    ALICE,
+    NODE,
+    RBAC,
+    ask,
+    authorizer,
+    binding,
+    pod,
+    put,
+    remove,
+    role,
+    rule,
+    subject,
+    thing,
+)
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.authorization.authorizer import forbidden_error
 from pykubelet.apiserver.authorization.node import NodeGraph, Vertex
@@ -14,6 +29,7 @@ from pykubelet.apiserver.request import AuthorizationAttributes, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
 
 UNRELATED = "no relationship found between node 'n1' and this object"
+ROLES, BINDINGS = f"roles.{RBAC}", f"rolebindings.{RBAC}"
 MIRROR = {"annotations": {"kubernetes.io/config.mirror": "x"}}
 VOLUMES = [
     {"name": "s", "secret": {"secretName": "in-volume"}},
@@ -155,6 +171,16 @@ async def test_node_loses_access_when_its_pod_is_deleted(store: DurableStore) ->
     await remove(store, "pods", "ns", "p")
     assert not decide(review).allowed
     assert decide(ask(ADMIN, "get", "secrets", "pull")).allowed
+
+
+async def test_role_may_allow_a_node_what_the_graph_does_not(store: DurableStore) -> None:
+    """The authorizers are asked in order, and any of them may allow."""
+    await put(store, ROLES, role("reader", rule("get", "secrets"), namespace="ns"))
+    subjects = [subject("Group", "system:nodes")]
+    await put(store, BINDINGS, binding("readers", "reader", *subjects, namespace="ns"))
+    assert authorizer(store).decide(ask(NODE, "get", "secrets", "nope")).allowed
+    refused = authorizer(store).decide(ask(NODE, "get", "secrets", "nope", namespace="other"))
+    assert (refused.allowed, refused.reason) == (False, UNRELATED)
 
 
 async def test_refusal_of_a_node_has_the_recorded_text(store: DurableStore) -> None:

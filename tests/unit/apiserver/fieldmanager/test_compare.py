@@ -1,5 +1,6 @@
 """Fields that changed between two objects, and the fields that a whole or an applied value claims."""
 
+import json
 from typing import Any
 
 import pytest
@@ -211,3 +212,25 @@ def test_equal_is_stricter_than_pythons_equality(left: Any, right: Any) -> None:
     assert equal(left, left)
     assert equal(left, right) == equal(right, left)
     assert not equal(left, right) or left == right
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "is_equal"),
+    [
+        ('"some text"', '"some text"', True),
+        ('"some text"', '"another"', False),
+        ("1000000", "1000000", True),
+        ("1", "1.0", True),
+        ("1.5", "1.5", True),
+        ("true", "1", False),
+        ("0", "false", False),
+        ("true", "false", False),
+        ('{"a": [1000000]}', '{"a": [1000000.0]}', True),
+        ('{"a": [1]}', '{"a": [true]}', False),
+        ('{"a": null}', "{}", False),
+        ("[1, 2]", "[2, 1]", False),
+    ],
+)
+def test_values_are_equal_as_json(left: str, right: str, *, is_equal: bool) -> None:
+    """Values that were read apart are equal, too."""
+    assert equal(json.loads(left), json.loads(right)) == is_equal

@@ -121,6 +121,14 @@ async def test_zone_within_the_schedule_is_reported_and_used() -> None:
     assert world.names() == [NEW]
 
 
+async def test_schedule_is_in_the_time_zone_of_its_field() -> None:
+    """Midnight in UTC is half past five in India."""
+    for zone, names in (("Asia/Kolkata", [NEW]), ("UTC", [])):
+        world = World(cron("30 5 * * *", time_zone=zone))
+        await world.controller.sync(KEY)
+        assert world.names() == names
+
+
 async def test_start_is_missed_when_its_deadline_is_over() -> None:
     """No event is emitted, and the controller waits for the next start."""
     world = World(cron(starting_deadline_seconds=5))

@@ -242,10 +242,12 @@ async def test_set_is_requeued_after_min_ready_seconds() -> None:
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(EPOCH)}
     world.api.put(PODS.resource, {**serializer.to_document(one), "status": {"phase": "Running", "conditions": [ready]}})
     world.show()
+    await asyncio.sleep(10)
     await world.controller.sync(KEY)
     assert (world.status().number_ready, world.status().number_available) == (1, 0)
+    await asyncio.sleep(19)
     assert len(world.controller.queue) == 0
-    await asyncio.sleep(30)
+    await asyncio.sleep(1)
     assert len(world.controller.queue) == 1
 
 

@@ -111,6 +111,24 @@ def test_every_endpoint_is_in_one_slice_and_nothing_is_written_twice(
         assert plan_slices(service(), slices, {"IPv4": rows}, max_endpoints=limit) == SlicePlan()
 
 
+def test_endpoint_goes_to_the_fullest_slice_that_has_room_for_it() -> None:
+    """Of two that are equally full it is the first."""
+    empty = new_slice(service(), "IPv4", HTTP)
+    small, first, second, full = (
+        replace(
+            empty,
+            metadata=replace(empty.metadata, name=f"s{names}"),
+            endpoints=tuple(row.endpoint for row in wanted(*names)),
+        )
+        for names in ("1", "23", "45", "678")
+    )
+    plan = plan_slices(service(), [small, first, second, full], {"IPv4": wanted(*"123456789")}, max_endpoints=3)
+    assert [(old.metadata.name, len(new.endpoints)) for old, new in plan.update if old.endpoints != new.endpoints] == [
+        ("s23", 3)
+    ]
+    assert (plan.create, plan.delete) == ([], [])
+
+
 def filled(name: str, rows: Sequence[DesiredEndpoint], *, uid: str = "svc") -> EndpointSlice:
     made = new_slice(replace(service(), metadata=replace(service().metadata, uid=uid)), "IPv4", rows[0].ports)
     metadata = replace(made.metadata, name=name)

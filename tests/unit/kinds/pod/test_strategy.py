@@ -109,7 +109,7 @@ def test_keys_of_labels_become_part_of_selectors_when_a_pod_is_made() -> None:
 def test_apparmor_annotation_becomes_a_field_when_a_pod_is_made() -> None:
     """Old clients set only the annotation."""
     prefix = "container.apparmor.security.beta.kubernetes.io/"
-    pod = _stored({"annotations": {f"{prefix}c": "localhost/web"}})
+    pod = _stored({"annotations": {f"{prefix}c": "localhost/web", "example.com/a": "b"}})
     profile = {"type": "Localhost", "localhostProfile": "web"}
     assert pod["spec"]["containers"][0]["securityContext"] == {"appArmorProfile": profile}
 

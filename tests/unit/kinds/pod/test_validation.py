@@ -262,6 +262,11 @@ def _affinity(kind: str, **terms: Any) -> dict[str, Any]:
             id="claims",
         ),
         pytest.param(
+            {"resourceClaims": [{"name": "A", "resourceClaimName": "a"}]},
+            [f'resourceClaims[0].name: Invalid value: "A": {_LABEL}'],
+            id="name of a claim",
+        ),
+        pytest.param(
             {"hostnameOverride": "A" * 65, "setHostnameAsFQDN": True, "hostNetwork": True},
             [
                 "hostnameOverride: Forbidden: may not be specified when setHostnameAsFQDN is true",
