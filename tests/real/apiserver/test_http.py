@@ -6,9 +6,8 @@ import socket
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPResponse, HTTPSConnection
-from typing import Any
+from typing import Any, BinaryIO
 
-import aiohttp
 import pytest
 
 from pykubelet_process import ADMIN_TOKEN, ServerProcess
@@ -273,17 +272,38 @@ def test_write_is_audited_whatever_bytes_its_headers_have(server: ServerProcess)
     assert (last["resource"], last["code"], last["user_agent"]) == ("configmaps", 201, "a\ufffd\ufffd")
 
 
-async def test_watch_is_sent_as_messages_of_a_web_socket(client: Client, server: ServerProcess) -> None:
+def web_socket_frames(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The opcodes and payloads of a server's short frames, up to the one that closes the connection."""
+    opcode = 0
+    while opcode != 8:
+        first, size = file.read(2)
+        opcode = first & 15
+        yield opcode, file.read(int.from_bytes(file.read(2)) if size == 126 else size)
+
+
+def test_watch_is_sent_as_messages_of_a_web_socket(client: Client, server: ServerProcess) -> None:
     """Each event is one text message; the end of the watch closes the connection in order."""
     client.json("POST", CONFIG_MAPS, {"metadata": {"name": "socket"}, "data": {"n": "1"}})
-    url = f"https://127.0.0.1:{server.port}{CONFIG_MAPS}?watch=true&timeoutSeconds=3&fieldSelector=metadata.name=socket"
-    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
-    async with aiohttp.ClientSession() as http, http.ws_connect(url, headers=headers, ssl=server.tls()) as web_socket:
-        first = await web_socket.receive_json()
+    path = f"{CONFIG_MAPS}?watch=true&timeoutSeconds=3&fieldSelector=metadata.name=socket"
+    upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13"
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+    head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n{upgrade}\r\n{key}\r\n\r\n"
+    with (
+        socket.create_connection(("127.0.0.1", server.port), timeout=15) as plain,
+        server.tls().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+        secure.makefile("rb") as file,
+    ):
+        secure.sendall(head.encode())
+        assert file.readline() == b"HTTP/1.1 101 Switching Protocols\r\n"
+        while file.readline() != b"\r\n":
+            pass
+        frames = web_socket_frames(file)
+        found = [next(frames)]
         client.json("PUT", f"{CONFIG_MAPS}/socket", {"metadata": {"name": "socket"}, "data": {"n": "2"}})
         client.ask("DELETE", f"{CONFIG_MAPS}/socket")
-        rest = [json.loads(message.data) async for message in web_socket]
-        assert web_socket.close_code == 1000
-    events = [first, *rest]
+        found += frames
+    assert found.pop() == (8, (1000).to_bytes(2))
+    assert {opcode for opcode, _ in found} == {1}
+    events = [json.loads(payload) for _, payload in found]
     assert [event["type"] for event in events] == ["ADDED", "MODIFIED", "DELETED"]
     assert [event["object"]["data"]["n"] for event in events] == ["1", "2", "2"]
