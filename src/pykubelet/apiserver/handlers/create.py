@@ -21,7 +21,7 @@ from pykubelet.apiserver.handlers.write import (
     without_system_fields,
 )
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
-from pykubelet.apiserver.serializer.decoder import LARGE_BYTES, decode_in_thread, read_object, warnings_of
+from pykubelet.apiserver.serializer.decoder import decode_in_thread, is_large, read_object, warnings_of
 from pykubelet.apiserver.storage.codec import key_of, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
@@ -47,7 +47,7 @@ def read_new_object(write: WriteRequest) -> Document:
     document, problems = read_object(request.body, request.content_type, write.expected)
     problems += [f'unknown field "{path}"' for path in served.strategy.unknown(document)]
     write.warn(*warnings_of(problems, write.options.field_validation, write.expected))
-    if len(request.body) <= LARGE_BYTES:
+    if not is_large(request):
         return served.strategy.default(document)
     return check_size(served.strategy.default(check_size(document)))
 
