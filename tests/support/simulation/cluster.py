@@ -104,6 +104,8 @@ class SimulatedCluster:
             "controllers": self._controllers,
             **dict.fromkeys(names, self._node),
         }
+        # Our server does it by itself, others leave it to the namespace controller.
+        self._server_ends_namespaces = nodes == 1 or seed % 2 == 0
         self._away: dict[str, float] = {}
         """How long the next crash of a program lasts."""
 
@@ -195,7 +197,8 @@ class SimulatedCluster:
     async def _server(self, program: Program) -> AsyncIterator[None]:
         folder = self._next_database()
         try:
-            async with local_api(folder, clock=self.clock, ids=self._ids) as api:
+            empties = self._server_ends_namespaces
+            async with local_api(folder, clock=self.clock, ids=self._ids, ends_namespaces=empties) as api:
                 self.checks.started(api.store, (kind.resource.group_resource for kind in BUILT_IN_KINDS))
                 self.network.up(api.client, program)
                 yield
@@ -215,7 +218,8 @@ class SimulatedCluster:
     @asynccontextmanager
     async def _controllers(self, _: Program) -> AsyncIterator[None]:
         client = NetworkClient(self.network, "controllers")
-        names = [name for name in CONTROLLERS if name not in (NAMESPACE, "csrsigning")]
+        unused = ("csrsigning", NAMESPACE) if self._server_ends_namespaces else ("csrsigning",)
+        names = [name for name in CONTROLLERS if name not in unused]
         async with controllers(client=client, clock=self.clock, root_ca="the authority", names=names):
             yield
 

@@ -54,7 +54,7 @@ class FaultPlan:
         self.crash_seconds = {name: chooser.choice((15.0, 40.0, 120.0)) for name in programs}
         """The mean time between crashes of a program."""
         self.jump_seconds = chooser.choice((20.0, 60.0, 1e9))
-        self.loss_seconds = chooser.choice((30.0, 90.0, 1e9))
+        self.loss_seconds = chooser.choice((15.0, 40.0, 120.0))
         """The mean time between losses of a node."""
 
     def storm(self, *, is_on: bool) -> None:

@@ -85,7 +85,7 @@ class Users:
             (2, self._remove_manifest),
         ]
         if self._is_large:
-            self._operations += [(2, self._create_namespace), (1, self._delete_namespace), (3, self._delete_lost_node)]
+            self._operations += [(3, self._create_namespace), (3, self._delete_namespace), (3, self._delete_lost_node)]
 
     async def run(self, pause_seconds: float) -> None:
         """Work until cancelled."""
