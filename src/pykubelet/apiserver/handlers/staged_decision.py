@@ -1,8 +1,9 @@
-"""A decision about a write whose slow steps run ahead of the store, in a thread, if the object is large.
+"""Decides about writes in steps; for a large object, the slow ones run in a thread before.
 
-To merge, default and validate 50,000 ports takes a second, during which a decision within the store would let nobody
-else be answered. So the steps run first, and the decision only makes sure that nothing has changed since: neither the
-stored object nor what admission makes of the new one. If it has, they run again, in the end within the decision.
+Merging, defaulting and validating 50,000 ports takes a second, and as long all other clients would
+wait if they were part of the store's decision. So they run before it, and the decision only makes sure that nothing has
+changed since: neither the stored object nor what admission makes of the new one. If it has, they run again, in the end
+within the decision.
 """
 
 from collections.abc import Awaitable, Callable
@@ -57,7 +58,7 @@ class StagedDecision:
         return await self._run(store, key, lambda: store.write(key, self._decide), is_large=is_large)
 
     async def dry_run(self, store: Store, key: StoreKey, *, is_large: bool) -> Document | None:
-        """Only decides."""
+        """Returns the document that `write` would store."""
 
         async def decide() -> Document | None:
             return self._decide(store.newest(key))
