@@ -6,7 +6,6 @@ fields, so a Struct that was read is never written back: changes are sent as pat
 Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go
 """
 
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,27 +38,6 @@ def decode_document(data: bytes | str) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(str(error)) from error
-
-
-def decode_by_item(data: bytes) -> Document:
-    """Decodes a list one item at a time, so that a thread that decodes a large one lets others run in between."""
-    document, items = split_list(data)
-    if document.get("items") == []:
-        document["items"] = [*items]
-    return document
-
-
-def split_list(data: bytes) -> tuple[Document, Iterator[Document]]:
-    """Decodes a list without its items, which the iterator decodes one by one."""
-    document: Document = {}
-    items: list[msgspec.Raw] = []
-    for name, text in msgspec.json.decode(data, type=register_type(dict[str, msgspec.Raw])).items():
-        if name == "items" and memoryview(text)[:1].tobytes() == b"[":
-            document[name] = []
-            items = msgspec.json.decode(text, type=register_type(list[msgspec.Raw]))
-        else:
-            document[name] = decode_document(bytes(text))
-    return document, (decode_document(bytes(item)) for item in items)
 
 
 def from_document(document: Any, kind: type[T]) -> T:

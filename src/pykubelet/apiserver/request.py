@@ -8,9 +8,9 @@ staging/src/k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go,
 staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go, pkg/auth/nodeidentifier/default.go
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pykubelet.api.serializer import Document, decode_document, encode
 from pykubelet.kinds.kind import Kind
@@ -61,26 +61,42 @@ class ApiRequest:
     """What admission adds to the request's line in the audit log."""
 
 
+class LargeList(NamedTuple):
+    """A list that is sent in parts: its items stay the stored texts, of which each request would else have a copy."""
+
+    head: bytes
+    """The JSON text up to the first item."""
+    stored: Sequence[bytes]
+    item: Callable[[bytes], bytes]
+    """Converts a stored text to that of an item."""
+
+    def items(self) -> Iterator[bytes]:
+        """The JSON text of each item."""
+        return map(self.item, self.stored)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
     """An object, list or Status: as JSON text if it is stored that way, else as a document."""
 
-    body: bytes | Document
+    body: bytes | Document | LargeList
     code: int = 200
     warnings: tuple[str, ...] = ()
     """Sent as Warning headers."""
 
     @property
     def text(self) -> bytes:
+        if isinstance(self.body, LargeList):
+            return self.body.head + b",".join(self.body.items()) + b"]}"
         return self.body if isinstance(self.body, bytes) else encode(self.body)
 
     @property
     def document(self) -> Document:
         """The body as a document; each call decodes it."""
-        if isinstance(self.body, bytes):
-            decoded: Document = decode_document(self.body)
-            return decoded
-        return self.body
+        if isinstance(self.body, dict):
+            return self.body
+        decoded: Document = decode_document(self.text)
+        return decoded
 
 
 @dataclass(frozen=True, slots=True)

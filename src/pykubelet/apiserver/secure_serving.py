@@ -8,7 +8,7 @@ import asyncio
 import socket
 import ssl
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
 
@@ -23,8 +23,8 @@ from pykubelet.apiserver.filters.chain import (
     WatchResponse,
     error_response,
 )
-from pykubelet.apiserver.handlers.responsewriters import accepts_gzip, status_response, warning_headers
-from pykubelet.apiserver.request import ApiRequest
+from pykubelet.apiserver.handlers.responsewriters import accepts_gzip, in_parts, status_response, warning_headers
+from pykubelet.apiserver.request import ApiRequest, SerializedEvent
 from pykubelet.httpserver.request import HttpRequest
 from pykubelet.httpserver.response import JSON, HandlerResult, Handover, HttpResponse, HttpStream, Write
 from pykubelet.httpserver.server import HttpServer, ServerLimits
@@ -80,7 +80,8 @@ class ApiHttpServer:
     async def _answer(self, request: HttpRequest) -> HandlerResult:
         result, context = await self._chain.answer(request)
         if type(result) is HttpResponse:
-            if len(result.body) > _GZIP_BYTES and accepts_gzip(request.headers.get("Accept-Encoding", "")):
+            is_large = result.parts is not None or len(result.body) > _GZIP_BYTES
+            if is_large and accepts_gzip(request.headers.get("Accept-Encoding", "")):
                 return await _compressed(result)
             return result
         ended = partial(self._chain.long_ended, request, context)
@@ -96,8 +97,10 @@ class ApiHttpServer:
     async def _send_events(self, watch: WatchResponse, context: RequestContext, write: Write) -> None:
         async with aclosing(watch.stream.batches) as batches:
             async for batch in batches:
+                # A collection's first events may be as large as all its objects.
+                for events in in_parts(batch, _event_bytes):
+                    await write(watch.lines(events))
                 if batch:
-                    await write(watch.lines(batch))
                     self._chain.sent(context, len(batch))
 
     async def _send_messages(self, watch: WatchResponse, context: RequestContext, write: Write) -> None:
@@ -119,9 +122,23 @@ class ApiHttpServer:
             return error_response(error, received)
 
 
+def _event_bytes(event: SerializedEvent) -> int:
+    return len(event.object)
+
+
 async def _compressed(reply: HttpResponse) -> HttpResponse:
     """The response compressed with gzip, in a thread: zlib releases the interpreter lock."""
+    headers = (*reply.headers, ("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding"))
+    if reply.parts is not None:
+        return reply._replace(parts=_compressed_parts(reply.parts), headers=headers)
     body = await asyncio.to_thread(zlib.compress, reply.body, _GZIP_LEVEL, _GZIP_WINDOW)
-    return reply._replace(
-        body=body, headers=(*reply.headers, ("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding"))
-    )
+    return reply._replace(body=body, headers=headers)
+
+
+async def _compressed_parts(parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    packer = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_WINDOW)
+    async with aclosing(parts):
+        async for part in parts:
+            if packed := await asyncio.to_thread(packer.compress, part):
+                yield packed
+    yield packer.flush()

@@ -3,7 +3,7 @@
 Handlers return one of them and `HttpServer` sends it, so that handlers need no socket in tests.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class HttpResponse(NamedTuple):
     body: bytes
     content_type: str = JSON
     headers: Headers = ()
+    parts: AsyncGenerator[bytes, None] | None = None
+    """The parts of a body that is too large to be held as a whole; then `body` is empty."""
 
 
 class HttpStream(NamedTuple):

@@ -9,7 +9,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -154,14 +154,22 @@ class HttpServer:
     async def _send(self, reply: HttpResponse, request: web.BaseRequest, audit_id: str) -> web.StreamResponse:
         """Send a response; a large one in pieces, so that a client that stopped reading is noticed."""
         headers = self._all_headers(reply.content_type, reply.headers, audit_id)
-        if len(reply.body) <= _PIECE_BYTES:
+        if len(reply.body) <= _PIECE_BYTES and reply.parts is None:
             return web.Response(status=reply.code, body=reply.body, headers=headers)
         response = web.StreamResponse(status=reply.code, headers=headers)
-        response.content_length = len(reply.body)
+        if reply.parts is None:
+            response.content_length = len(reply.body)
         await response.prepare(request)
         try:
             await self._write(response, reply.body)
+            if reply.parts is not None:
+                async with aclosing(reply.parts) as parts:
+                    async for part in parts:
+                        await self._write(response, part)
         except TimeoutError:
+            _disconnect(request)
+        except ValueError as error:
+            log.error("response broke off", error=error, target=request.raw_path[:200])
             _disconnect(request)
         return response
 

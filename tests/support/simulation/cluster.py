@@ -34,6 +34,8 @@ from simulation.trace import Trace, random_for
 
 DOWN_SECONDS = (0.05, 1.0, 5.0, 20.0, 70.0)
 """How long a crashed program stays away; after 40 seconds a node counts as lost."""
+LOST_SECONDS = (60.0, 150.0, 400.0)
+"""How long a node is lost; after five minutes pods that tolerate it no longer are evicted."""
 
 
 class SeededIds:
@@ -65,22 +67,34 @@ class NoSignals:
 
 
 class SimulatedCluster:
-    """The programs of a cluster; each runs until it crashes and then starts again."""
+    """The programs of a cluster; each runs until it crashes and then starts again.
 
-    def __init__(self, *, seed: int, trace: Trace, folder: Path) -> None:
+    With one node nothing is ever lost: seeds of such clusters replay as they always did.
+    """
+
+    def __init__(self, *, seed: int, trace: Trace, folder: Path, nodes: int) -> None:
+        names = ["node"] if nodes == 1 else [f"node-{number + 1}" for number in range(nodes)]
         self.seed, self.trace, self.folder = seed, trace, folder
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulationLoop)
         self._loop = loop
-        self.clock, self.plan, self._ids = JumpingClock(), FaultPlan(seed, trace), SeededIds(seed)
+        self.clock, self._ids = JumpingClock(), SeededIds(seed)
+        self.plan = FaultPlan(seed, trace, ("server", "controllers", *names))
         loop.disk, loop.disk_delay = self.plan.disk, self.plan.disk_delay
         self.checks = ServerChecks(trace)
         self.containers = Containers(trace, lambda pod: pod in self.checks.forced)
         watch_objects(self.checks, self.containers)
         self.network = Network(plan=self.plan, checks=self.checks)
-        self.machine = SimulatedMachine("node-1", clock=self.clock, plan=self.plan, containers=self.containers)
-        self.manifests = folder / "manifests"
-        self.manifests.mkdir(parents=True)
+        self.machines = {
+            program: SimulatedMachine(
+                f"node-{number + 1}",
+                manifests=folder / ("manifests" if number == 0 else f"manifests-{number + 1}"),
+                clock=self.clock,
+                plan=self.plan,
+                containers=self.containers,
+            )
+            for number, program in enumerate(names)
+        }
         self.programs: dict[str, Program] = {}
         self._graves: list[Program] = []
         self._databases = 0
@@ -88,8 +102,12 @@ class SimulatedCluster:
         self._starters: dict[str, Callable[[Program], AbstractAsyncContextManager[None]]] = {
             "server": self._server,
             "controllers": self._controllers,
-            "node": self._node,
+            **dict.fromkeys(names, self._node),
         }
+        # Our server does it by itself, others leave it to the namespace controller.
+        self._server_ends_namespaces = nodes == 1 or seed % 2 == 0
+        self._away: dict[str, float] = {}
+        """How long the next crash of a program lasts."""
 
     def start_all(self) -> None:
         for name in self._starters:
@@ -97,7 +115,8 @@ class SimulatedCluster:
 
     async def run_storm(self) -> None:
         """Crash programs and set the clock, until cancelled."""
-        await asyncio.gather(self._jumps(), *(self._crashes(name) for name in self._starters))
+        losses = [self._losses()] if len(self.machines) > 1 else []
+        await asyncio.gather(self._jumps(), *(self._crashes(name) for name in self._starters), *losses)
 
     async def _crashes(self, name: str) -> None:
         while True:
@@ -114,6 +133,27 @@ class SimulatedCluster:
             # The wall clock stays within hours of the truth, as any clock that somebody corrects.
             self.clock.offset_seconds = max(-7200.0, min(7200.0, self.clock.offset_seconds + by))
             self.trace.fault("clock", f"jumps by {by}")
+
+    async def _losses(self) -> None:
+        """Nodes are lost for minutes: their programs stop, or run on without the API server."""
+        while True:
+            await asyncio.sleep(self._random.expovariate(1 / self.plan.loss_seconds))
+            name, seconds = self._random.choice([*self.machines]), self._random.choice(LOST_SECONDS)
+            program = self.programs[name]
+            if program.is_dead or name in self.network.cut_off:
+                continue
+            if self._random.random() < 0.5:
+                self._away[name] = seconds
+                program.crash()
+            else:
+                self.trace.fault("cut off", f"{name} for {seconds} s")
+                self.network.cut_off.add(name)
+                self.network.hang_up(program)
+                self._loop.call_later(seconds, self.network.cut_off.discard, name, context=Context())
+
+    def down(self) -> list[str]:
+        """The names of the nodes whose programs do not run."""
+        return [machine.name for name, machine in self.machines.items() if self.programs[name].is_dead]
 
     def _start(self, name: str) -> None:
         program = Program(name)
@@ -150,14 +190,15 @@ class SimulatedCluster:
             self.network.down()
         else:
             self._loop.call_later(0.5, self.network.hang_up, program, context=outside)
-        seconds = self._random.choice(DOWN_SECONDS)
+        seconds = self._away.pop(program.name, 0.0) or self._random.choice(DOWN_SECONDS)
         self._loop.call_later(seconds, self._start, program.name, context=outside)
 
     @asynccontextmanager
     async def _server(self, program: Program) -> AsyncIterator[None]:
         folder = self._next_database()
         try:
-            async with local_api(folder, clock=self.clock, ids=self._ids) as api:
+            empties = self._server_ends_namespaces
+            async with local_api(folder, clock=self.clock, ids=self._ids, ends_namespaces=empties) as api:
                 self.checks.started(api.store, (kind.resource.group_resource for kind in BUILT_IN_KINDS))
                 self.network.up(api.client, program)
                 yield
@@ -177,20 +218,22 @@ class SimulatedCluster:
     @asynccontextmanager
     async def _controllers(self, _: Program) -> AsyncIterator[None]:
         client = NetworkClient(self.network, "controllers")
-        names = [name for name in CONTROLLERS if name not in (NAMESPACE, "csrsigning")]
+        unused = ("csrsigning", NAMESPACE) if self._server_ends_namespaces else ("csrsigning",)
+        names = [name for name in CONTROLLERS if name not in unused]
         async with controllers(client=client, clock=self.clock, root_ca="the authority", names=names):
             yield
 
     @asynccontextmanager
-    async def _node(self, _: Program) -> AsyncIterator[None]:
+    async def _node(self, program: Program) -> AsyncIterator[None]:
+        machine = self.machines[program.name]
         settings = NodeSettings(
-            node_name=self.machine.name, root_dir=self.folder / self.machine.name, manifests=(self.manifests,)
+            node_name=machine.name, root_dir=self.folder / machine.name, manifests=(machine.manifests,)
         )
-        client = NetworkClient(self.network, self.machine.name)
+        client = NetworkClient(self.network, machine.name)
         made = node(
             settings,
             client=client,
-            runtime=self.machine.parts,
+            runtime=machine.parts,
             clock=self.clock,
             machine=ConstantMachine(),
             signals=NoSignals(),

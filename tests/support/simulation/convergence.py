@@ -21,6 +21,7 @@ DELETED = (
 )
 """Collections of which nothing may be left."""
 ENDED = ("Succeeded", "Failed")
+KEPT_NAMESPACES = {"default", "kube-system", "kube-public", "kube-node-lease"}
 
 
 class RecordedExpectations:
@@ -51,12 +52,20 @@ class Convergence:
 
     def __init__(self, cluster: SimulatedCluster, expectations: RecordedExpectations) -> None:
         self._cluster, self._truth = cluster, cluster.checks.truth
+        self._machines = [*cluster.machines.values()]
         self._expectations = expectations
 
     def missing(self) -> list[str]:
         """Everything that still has to happen; empty once the cluster has converged."""
         pods = self._truth.objects("pods")
-        found = [*self._nodes(), *self._pods(pods), *self._containers(pods), *self._folders(pods), *self._owners()]
+        found = [
+            *self._homeless(),
+            *self._nodes(),
+            *self._pods(pods),
+            *self._containers(pods),
+            *self._folders(pods),
+            *self._owners(),
+        ]
         found += [*self._sets(pods), *self._rollouts(), *self._jobs(pods), *self._mirrors(pods)]
         found += [*self._endpoints(pods), *self._expectations.pending(self._cluster.programs["controllers"])]
         return found
@@ -64,9 +73,27 @@ class Convergence:
     def left_over(self) -> list[str]:
         """Everything that is left when all was deleted."""
         found = [f"{kind}: {_name(one)}" for kind in DELETED for one in self._truth.objects(kind)]
+        found += [f"namespace {name}" for name in self._namespaces() - KEPT_NAMESPACES]
         return [*found, *self._containers([]), *self._folders([])]
 
+    def _namespaces(self) -> set[str]:
+        return {_name(one) for one in self._truth.objects("namespaces")}
+
+    def _homeless(self) -> Iterator[str]:
+        """Objects whose namespace is gone, and namespaces that do not end."""
+        known = self._namespaces()
+        for key in self._truth.state:
+            if key.namespace and key.namespace not in known:
+                yield f"{key.collection} {key.name} is in namespace {key.namespace}, which is gone"
+        for one in self._truth.objects("namespaces"):
+            if one["metadata"].get("deletionTimestamp"):
+                yield f"namespace {_name(one)} is terminating: {one['status'].get('conditions')}"
+
     def _nodes(self) -> Iterator[str]:
+        shown = {_name(node) for node in self._truth.objects("nodes")}
+        for machine in self._machines:
+            if machine.name not in shown:
+                yield f"{machine.name} has no Node"
         for node in self._truth.objects("nodes"):
             if _condition(node, "Ready") != "True" or node["spec"].get("taints"):
                 yield f"node {_name(node)} is not ready: {node['spec'].get('taints')}"
@@ -90,17 +117,19 @@ class Convergence:
                     yield f"pod {_name(pod)} shows {status.get('restartCount')} restarts of {record.attempt}"
 
     def _containers(self, pods: list[Document]) -> Iterator[str]:
-        known = {_uid(pod) for pod in pods}
-        for uid, pod in self._cluster.machine.sim._book._entries.items():
-            if uid not in known:
-                yield f"the runtime has pod {pod.bare.name} {uid}"
+        known = {(pod["spec"].get("nodeName"), _uid(pod)) for pod in pods}
+        for machine in self._machines:
+            for uid, pod in machine.sim._book._entries.items():
+                if (machine.name, uid) not in known:
+                    yield f"the runtime of {machine.name} has pod {pod.bare.name} {uid}"
 
     def _folders(self, pods: list[Document]) -> Iterator[str]:
         known = {_uid(pod) for pod in pods}
-        folder = self._cluster.folder / self._cluster.machine.name / "pods"
-        for name in sorted(os.listdir(folder)) if folder.exists() else ():  # noqa: PTH208  names only
-            if name not in known:
-                yield f"folder of pod {name}"
+        for machine in self._machines:
+            folder = self._cluster.folder / machine.name / "pods"
+            for name in sorted(os.listdir(folder)) if folder.exists() else ():  # noqa: PTH208  names only
+                if name not in known:
+                    yield f"{machine.name} has a folder of pod {name}"
 
     def _owners(self) -> Iterator[str]:
         alive = {document["metadata"]["uid"] for _, document in self._truth.state.values()}
@@ -114,7 +143,7 @@ class Convergence:
             for one in self._truth.objects(kind):
                 owned = [pod for pod in pods if _is_owned(pod, one) and pod.get("status", {}).get("phase") not in ENDED]
                 ready = sum(_condition(pod, "Ready") == "True" for pod in owned)
-                wanted = 1 if kind == "daemonsets.apps" else one["spec"]["replicas"]
+                wanted = len(self._machines) if kind == "daemonsets.apps" else one["spec"]["replicas"]
                 status = one.get("status", {})
                 shown = status.get("numberReady" if kind == "daemonsets.apps" else "readyReplicas", 0)
                 if not len(owned) == ready == wanted == shown:
@@ -133,7 +162,7 @@ class Convergence:
             if status.get("currentRevision") != status.get("updateRevision"):
                 yield f"statefulset {_name(one)} is not rolled out"
         for one in self._truth.objects("daemonsets.apps"):
-            if one.get("status", {}).get("updatedNumberScheduled") != 1:
+            if one.get("status", {}).get("updatedNumberScheduled") != len(self._machines):
                 yield f"daemonset {_name(one)} is not rolled out"
 
     def _jobs(self, pods: list[Document]) -> Iterator[str]:
@@ -148,7 +177,7 @@ class Convergence:
                 yield f"job {_name(one)} is complete with {one['status'].get('succeeded')}"
 
     def _mirrors(self, pods: list[Document]) -> Iterator[str]:
-        wanted = {f"{path.stem}-{self._cluster.machine.name}" for path in self._cluster.manifests.glob("*.yaml")}
+        wanted = {f"{path.stem}-{one.name}" for one in self._machines for path in one.manifests.glob("*.yaml")}
         shown = {_name(pod) for pod in pods if _annotation(pod, "mirror")}
         if wanted != shown:
             yield f"static pods: {sorted(wanted)} wanted, {sorted(shown)} shown"
@@ -159,7 +188,9 @@ class Convergence:
             selector = service["spec"].get("selector") or {}
             if not selector:
                 continue
-            chosen = [pod for pod in pods if selector.items() <= (pod["metadata"].get("labels") or {}).items()]
+            namespace = service["metadata"]["namespace"]
+            near = [pod for pod in pods if pod["metadata"]["namespace"] == namespace]
+            chosen = [pod for pod in near if selector.items() <= (pod["metadata"].get("labels") or {}).items()]
             wanted = {pod["status"].get("podIP") for pod in chosen if _condition(pod, "Ready") == "True"}
             shown = {
                 address

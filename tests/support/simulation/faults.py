@@ -1,7 +1,7 @@
 """What goes wrong in a simulation, and how often: each seed chooses the kinds of faults and their rates."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -46,14 +46,16 @@ ANSWERS: tuple[Callable[[], ApiError], ...] = (
 class FaultPlan:
     """Decides at each opportunity whether a fault happens. Calm by default; `storm` switches the faults on."""
 
-    def __init__(self, seed: int, trace: Trace) -> None:
+    def __init__(self, seed: int, trace: Trace, programs: Sequence[str]) -> None:
         self._trace, self._is_on = trace, False
         chooser = random_for(seed, "rates")
         self.random = random_for(seed, "faults")
         self.rates = {kind: rate * chooser.choice((0, 0.5, 1, 1, 2)) for kind, rate in RATES.items()}
-        self.crash_seconds = {name: chooser.choice((15.0, 40.0, 120.0)) for name in ("server", "controllers", "node")}
+        self.crash_seconds = {name: chooser.choice((15.0, 40.0, 120.0)) for name in programs}
         """The mean time between crashes of a program."""
         self.jump_seconds = chooser.choice((20.0, 60.0, 1e9))
+        self.loss_seconds = chooser.choice((15.0, 40.0, 120.0))
+        """The mean time between losses of a node."""
 
     def storm(self, *, is_on: bool) -> None:
         self._is_on = is_on

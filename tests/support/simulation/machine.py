@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import Context
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pykubelet.aio.clock import Clock
@@ -180,10 +181,11 @@ class LossyFeed:
 
 
 class SimulatedMachine:
-    """One machine and what outlives a crash of its node: containers and images."""
+    """One machine and what outlives a crash of its node: manifests, containers and images."""
 
-    def __init__(self, name: str, *, clock: Clock, plan: FaultPlan, containers: Containers) -> None:
-        self.name = name
+    def __init__(self, name: str, *, manifests: Path, clock: Clock, plan: FaultPlan, containers: Containers) -> None:
+        self.name, self.manifests = name, manifests
+        manifests.mkdir(parents=True)
         self.sim, self.images = SimRuntime(clock=clock), SimImages()
         self.sim._book = RecordedBook(clock, containers, name)
         parts = simulated(self.sim, self.images)

@@ -34,6 +34,8 @@ class Network:
         self._program: Program | None = None
         self._requests: dict[asyncio.Future[Any], None] = {}
         self._watches: dict[WatchPipe, Program | None] = {}
+        self.cut_off: set[str] = set()
+        """The clients that cannot reach the server."""
 
     def up(self, client: LoopbackClient, program: Program) -> None:
         """The server listens."""
@@ -51,10 +53,11 @@ class Network:
         self._watches.clear()
 
     def hang_up(self, program: Program) -> None:
-        """A client has crashed: the server notices that its connections are closed."""
+        """A client has crashed or is cut off: its connections end, which both sides notice."""
         for pipe, owner in list(self._watches.items()):
             if owner is program:
                 self.close(pipe)
+                pipe.end(NotReached("connection reset by peer"))
 
     async def ask(self, call: Callable[[LoopbackClient], Awaitable[T]]) -> T:
         """Run a call in the server's program and return its answer; the connection may break."""
@@ -245,6 +248,8 @@ class NetworkClient:
         """The way to the server, on which a request may be slow, lost or rejected."""
         plan, what = self._network.plan, f"{self._name}: {verb} {resource.plural} {name}"
         self._network.checks.called(self._name, verb, resource)
+        if self._name in self._network.cut_off:
+            raise NotReached("no route to host")
         await plan.network_delay()
         if plan.happens("slow", what):
             await asyncio.sleep(plan.random.choice(SECONDS_LATE))

@@ -1,8 +1,8 @@
 """Runs one simulation: a storm of faults and users, then calm until the cluster has converged, then an empty cluster.
 
-    PYTHONHASHSEED=0 python tests/support/simulation/run.py SEED [--faults N] [--echo]
+    PYTHONHASHSEED=0 python tests/support/simulation/run.py SEED [--faults N] [--nodes N] [--echo]
 
-Prints one JSON object. The order in sets depends on PYTHONHASHSEED, so `soak.py` sets it from the seed.
+Prints one JSON object. The order in sets depends on PYTHONHASHSEED, so `seeds.py` sets it from the seed.
 """
 
 import argparse
@@ -41,20 +41,20 @@ PAUSES = (0.3, 1.0, 3.0)
 class Simulation:
     """One seed, from start to end."""
 
-    def __init__(self, seed: int, trace: Trace, folder: Path) -> None:
+    def __init__(self, seed: int, trace: Trace, folder: Path, nodes: int) -> None:
         self.trace = trace
         self._expectations = RecordedExpectations()
-        self._cluster = SimulatedCluster(seed=seed, trace=trace, folder=folder)
+        self._cluster = SimulatedCluster(seed=seed, trace=trace, folder=folder, nodes=nodes)
         self._cluster.watch_log()
         api = NetworkClient(self._cluster.network, "user")
-        nodes = [self._cluster.machine.name]
-        self._users = Users(seed=seed, trace=trace, api=api, manifests=self._cluster.manifests, nodes=nodes)
+        self._users = Users(seed=seed, trace=trace, api=api, cluster=self._cluster)
         self._pause = PAUSES[seed % len(PAUSES)]
         self.figures: dict[str, Any] = {}
 
     async def run(self, faults: int) -> None:
         self._cluster.start_all()
-        await self._until(lambda: [] if self._cluster.checks.truth.objects("nodes") else ["no node"])
+        machines, truth = self._cluster.machines, self._cluster.checks.truth
+        await self._until(lambda: [] if len(truth.objects("nodes")) == len(machines) else ["no node"])
         self._cluster.plan.storm(is_on=True)
         users = asyncio.ensure_future(self._users.run(self._pause))
         storm = asyncio.ensure_future(self._cluster.run_storm())
@@ -106,7 +106,7 @@ class Simulation:
             raise self.trace.violation
 
 
-def simulate(seed: int, *, faults: int, folder: Path, echo: bool = False) -> dict[str, Any]:
+def simulate(seed: int, *, faults: int, nodes: int, folder: Path, echo: bool = False) -> dict[str, Any]:
     """Run one seed in a new, empty folder, which becomes the working directory; returns its figures."""
     os.chdir(folder)
     gc.disable()
@@ -117,7 +117,7 @@ def simulate(seed: int, *, faults: int, folder: Path, echo: bool = False) -> dic
     trace = Trace(seed, _echo if echo else None)
 
     async def main() -> None:
-        simulation = Simulation(seed, trace, Path())
+        simulation = Simulation(seed, trace, Path(), nodes)
         try:
             async with asyncio.timeout(4 * 3600):
                 await simulation.run(faults)
@@ -140,10 +140,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seed", type=int)
     parser.add_argument("--faults", type=int, default=200)
+    parser.add_argument("--nodes", type=int, default=2, help="with one, users stay in one namespace")
     parser.add_argument("--echo", action="store_true", help="print each line of the trace")
     chosen = parser.parse_args()
     with _folder(chosen.seed) as folder:
-        result = simulate(chosen.seed, faults=chosen.faults, folder=folder, echo=chosen.echo)
+        result = simulate(chosen.seed, faults=chosen.faults, nodes=chosen.nodes, folder=folder, echo=chosen.echo)
         sys.stdout.write(json.dumps(result) + "\n")
         sys.stdout.flush()
     # Without the end of the interpreter: crashed programs must not be cleaned up.

@@ -9,17 +9,18 @@ from typing import Any
 
 RUN = Path(__file__).parent / "run.py"
 SUPPORT = RUN.parent.parent
+NODES = 2
 
 
-def command(seed: int, faults: int, *options: str) -> tuple[list[str], dict[str, str]]:
+def command(seed: int, faults: int, nodes: int, *options: str) -> tuple[list[str], dict[str, str]]:
     """The command that simulates a seed, and its environment."""
     environment = {**os.environ, "PYTHONPATH": str(SUPPORT), "PYTHONHASHSEED": str(seed % 2**32)}
-    return [sys.executable, str(RUN), str(seed), "--faults", str(faults), *options], environment
+    return [sys.executable, str(RUN), str(seed), "--faults", str(faults), "--nodes", str(nodes), *options], environment
 
 
-def run_seed(seed: int, faults: int, *, seconds: float) -> dict[str, Any]:
+def run_seed(seed: int, faults: int, *, seconds: float, nodes: int = NODES) -> dict[str, Any]:
     """The figures of one seed; a run that crashes or hangs is a violation, too."""
-    line, environment = command(seed, faults)
+    line, environment = command(seed, faults, nodes)
     try:
         done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
@@ -31,6 +32,6 @@ def run_seed(seed: int, faults: int, *, seconds: float) -> dict[str, Any]:
     return figures
 
 
-def how_to_replay(seed: int, faults: int) -> str:
+def how_to_replay(seed: int, faults: int, nodes: int = NODES) -> str:
     """The command that shows every line of a seed."""
-    return f"scripts/soak simulate --replay {seed} --each {faults}"
+    return f"scripts/soak simulate --replay {seed} --each {faults} --nodes {nodes}"

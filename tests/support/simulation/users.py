@@ -9,7 +9,6 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pykubelet.api import schema
@@ -20,6 +19,7 @@ from pykubelet.api.scheme import as_documents
 from pykubelet.api.serializer import Document
 from pykubelet.client.interface import ControllerClient, PatchType
 from pykubelet.runtimes.sim.runtime import ANNOTATION
+from simulation.cluster import SimulatedCluster
 from simulation.trace import Trace, random_for
 
 NAMESPACE = "default"
@@ -59,11 +59,20 @@ ORPHAN = DeleteOptions(propagation_policy="Orphan")
 NO_GRACE = DeleteOptions(grace_period_seconds=0)
 
 
-class Users:
-    """Random operations on the objects of one namespace, the nodes and the manifests of a machine."""
+TOLERATIONS = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+    for key, seconds in (("not-ready", 5), ("unreachable", 20))
+]
+"""For pods that do not wait five minutes for a lost node."""
 
-    def __init__(self, *, seed: int, trace: Trace, api: ControllerClient, manifests: Path, nodes: list[str]) -> None:
-        self._trace, self._api, self._manifests, self._nodes = trace, api, manifests, nodes
+
+class Users:
+    """Random operations on namespaces, the objects in them, the nodes and the manifests of their machines."""
+
+    def __init__(self, *, seed: int, trace: Trace, api: ControllerClient, cluster: SimulatedCluster) -> None:
+        self._trace, self._api, self._cluster = trace, api, cluster
+        self._machines = [*cluster.machines.values()]
+        self._is_large = len(self._machines) > 1
         self._random = random_for(seed, "users")
         self._numbers = 0
         self._operations: list[tuple[int, Callable[[], Awaitable[None]]]] = [
@@ -75,6 +84,8 @@ class Users:
             (4, self._write_manifest),
             (2, self._remove_manifest),
         ]
+        if self._is_large:
+            self._operations += [(3, self._create_namespace), (3, self._delete_namespace), (3, self._delete_lost_node)]
 
     async def run(self, pause_seconds: float) -> None:
         """Work until cancelled."""
@@ -87,21 +98,23 @@ class Users:
 
     async def tidy(self) -> None:
         """End what hinders convergence: cordons, and jobs that start again and again."""
-        for name in self._nodes:
-            await self._insist(partial(self._patch, schema.NODES, name, {"spec": {"unschedulable": None}}))
+        for machine in self._machines:
+            await self._insist(partial(self._patch, schema.NODES, machine.name, {"spec": {"unschedulable": None}}))
         for cron in await self._all(schema.CRON_JOBS):
-            name = cron["metadata"]["name"]
-            await self._insist(partial(self._patch, schema.CRON_JOBS, name, {"spec": {"suspend": True}}))
+            suspend = partial(self._patch, schema.CRON_JOBS, _name(cron), {"spec": {"suspend": True}}, _namespace(cron))
+            await self._insist(suspend)
 
     async def leave(self) -> None:
         """Delete everything."""
-        for path in sorted(self._manifests.iterdir()):
-            path.unlink()
+        for machine in self._machines:
+            for path in sorted(machine.manifests.iterdir()):
+                path.unlink()
         for kind in (*KINDS, schema.CONTROLLER_REVISIONS, schema.PERSISTENT_VOLUME_CLAIMS):
             for found in await self._all(kind):
-                name = found["metadata"]["name"]
-                if name not in BUILT_IN:
-                    await self._insist(partial(self._remove, kind, name, None))
+                if _name(found) not in BUILT_IN:
+                    await self._insist(partial(self._remove, kind, _name(found), None, _namespace(found)))
+        for name in await self._spaces():
+            await self._insist(partial(self._remove, schema.NAMESPACES, name, None, ""))
 
     async def _insist(self, call: Callable[[], Awaitable[Any]]) -> None:
         while True:
@@ -115,8 +128,34 @@ class Users:
                 return
 
     async def _all(self, kind: Resource) -> list[Document]:
-        namespace = NAMESPACE if kind.namespaced else ""
-        return list((await self._api.list(as_documents(kind), namespace=namespace)).items)
+        """The objects of a kind, in all namespaces that users have."""
+        namespace = NAMESPACE if kind.namespaced and not self._is_large else ""
+        found = (await self._api.list(as_documents(kind), namespace=namespace)).items
+        return [one for one in found if not _namespace(one).startswith("kube-")]
+
+    async def _spaces(self) -> list[str]:
+        """The namespaces that users have created."""
+        found = await self._all(schema.NAMESPACES) if self._is_large else []
+        return sorted(_name(one) for one in found if _name(one).startswith("team-"))
+
+    async def _create_namespace(self) -> None:
+        # A name comes back, perhaps while the namespace still ends.
+        name = f"team-{self._random.randint(1, 2)}"
+        self._trace.note(f"user creates namespace {name}")
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await self._api.create(as_documents(schema.NAMESPACES), body)
+
+    async def _delete_namespace(self) -> None:
+        if spaces := await self._spaces():
+            name = self._random.choice(spaces)
+            self._trace.note(f"user deletes namespace {name}")
+            await self._remove(schema.NAMESPACES, name, None, "")
+
+    async def _delete_lost_node(self) -> None:
+        if down := self._cluster.down():
+            name = self._random.choice(down)
+            self._trace.note(f"user deletes node {name}")
+            await self._remove(schema.NODES, name, None, "")
 
     async def _create(self) -> None:
         kind = self._random.choice(KINDS)
@@ -126,7 +165,8 @@ class Users:
         name = f"{kind.kind.lower()}-{self._numbers}"
         self._trace.note(f"user creates {name}")
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **self._body(kind, name)}
-        await self._api.create(as_documents(kind), body, namespace=NAMESPACE)
+        namespace = self._random.choice([NAMESPACE, *await self._spaces()]) if self._is_large else NAMESPACE
+        await self._api.create(as_documents(kind), body, namespace=namespace)
 
     def _body(self, kind: Resource, name: str) -> Document:
         labels = {"app": name}
@@ -192,42 +232,47 @@ class Users:
             spec["initContainers"] = [first]
         if self._random.random() < 0.2 and not is_ending:
             containers[0]["readinessProbe"] = {"httpGet": {"port": 80}, "periodSeconds": 2}
+        if self._is_large and self._random.random() < 0.5:
+            spec["tolerations"] = TOLERATIONS
         return {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
 
-    async def _pick(self, *kinds: Resource) -> tuple[Resource, str] | None:
+    async def _pick(self, *kinds: Resource) -> tuple[Resource, str, str] | None:
+        """A kind, and the name and namespace of an object."""
         kind = self._random.choice(kinds)
-        names = sorted(one["metadata"]["name"] for one in await self._all(kind))
-        names = [name for name in names if name not in BUILT_IN]
-        return (kind, self._random.choice(names)) if names else None
+        keys = sorted((_name(one), _namespace(one)) for one in await self._all(kind))
+        keys = [key for key in keys if key[0] not in BUILT_IN]
+        return (kind, *self._random.choice(keys)) if keys else None
 
     async def _delete(self) -> None:
         picked = await self._pick(*KINDS)
         if picked is not None:
             options = self._random.choice((None, None, None, FOREGROUND, ORPHAN))
             self._trace.note(f"user deletes {picked[1]}")
-            await self._remove(*picked, options)
+            kind, name, namespace = picked
+            await self._remove(kind, name, options, namespace)
 
-    async def _remove(self, kind: Resource, name: str, options: DeleteOptions | None) -> None:
-        await self._api.delete(as_documents(kind), name, namespace=NAMESPACE, options=options)
+    async def _remove(self, kind: Resource, name: str, options: DeleteOptions | None, namespace: str) -> None:
+        await self._api.delete(as_documents(kind), name, namespace=namespace, options=options)
 
     async def _kill_pod(self) -> None:
         """Delete a pod at once, or evict it."""
         picked = await self._pick(schema.PODS)
         if picked is None:
             return
+        kind, name, namespace = picked
         if self._random.random() < 0.4:
-            self._trace.note(f"user removes {picked[1]} by force")
-            await self._remove(*picked, NO_GRACE)
+            self._trace.note(f"user removes {name} by force")
+            await self._remove(kind, name, NO_GRACE, namespace)
         else:
-            self._trace.note(f"user evicts {picked[1]}")
-            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": picked[1]}}
-            await self._api.create(as_documents(schema.POD_EVICTIONS), body, namespace=NAMESPACE, name=picked[1])
+            self._trace.note(f"user evicts {name}")
+            body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+            await self._api.create(as_documents(schema.POD_EVICTIONS), body, namespace=namespace, name=name)
 
     async def _change(self) -> None:
         picked = await self._pick(*WORKLOADS, schema.CONFIG_MAPS)
         if picked is None:
             return
-        kind, name = picked
+        kind, name, namespace = picked
         self._trace.note(f"user changes {name}")
         match kind:
             case schema.CONFIG_MAPS:
@@ -239,18 +284,17 @@ class Users:
             case _:
                 scaled = {"spec": {"replicas": self._random.randint(0, 4)}}
                 body = self._random.choice((scaled, self._new_image()))
-        await self._patch(kind, name, body)
+        await self._patch(kind, name, body, namespace)
 
     def _new_image(self) -> Document:
         container = {"name": "main", "image": f"example/{self._random.randint(1, 9)}:1"}
         return {"spec": {"template": {"spec": {"containers": [container]}}}}
 
-    async def _patch(self, kind: Resource, name: str, body: Document) -> None:
-        namespace = NAMESPACE if kind.namespaced else ""
+    async def _patch(self, kind: Resource, name: str, body: Document, namespace: str = "") -> None:
         await self._api.patch(as_documents(kind), name, body, namespace=namespace, patch_type=PatchType.STRATEGIC)
 
     async def _cordon(self) -> None:
-        name, is_cordoned = self._random.choice(self._nodes), self._random.random() < 0.3
+        name, is_cordoned = self._random.choice(self._machines).name, self._random.random() < 0.3
         self._trace.note(f"user cordons {name}: {is_cordoned}")
         await self._patch(schema.NODES, name, {"spec": {"unschedulable": is_cordoned}})
 
@@ -260,7 +304,8 @@ class Users:
         body["metadata"]["name"] = name
         self._trace.note(f"user writes {name}")
         # An editor writes another file first, or writes in place.
-        path, text = self._manifests / f"{name}.yaml", json.dumps(body)
+        folder = (self._random.choice(self._machines) if self._is_large else self._machines[0]).manifests
+        path, text = folder / f"{name}.yaml", json.dumps(body)
         if self._random.random() < 0.5:
             path.write_text(text[: len(text) // 2])
             try:
@@ -269,12 +314,20 @@ class Users:
                 # The storm may end here, and half a manifest would stay.
                 path.write_text(text)
         else:
-            (self._manifests / ".new").write_text(text)
-            (self._manifests / ".new").replace(path)
+            (folder / ".new").write_text(text)
+            (folder / ".new").replace(path)
 
     async def _remove_manifest(self) -> None:
-        found = sorted(self._manifests.glob("*.yaml"))
+        found = [path for machine in self._machines for path in sorted(machine.manifests.glob("*.yaml"))]
         if found:
             path = self._random.choice(found)
             self._trace.note(f"user removes {path.name}")
             path.unlink()
+
+
+def _name(document: Document) -> str:
+    return str(document["metadata"]["name"])
+
+
+def _namespace(document: Document) -> str:
+    return str(document["metadata"].get("namespace", ""))

@@ -120,6 +120,8 @@ def _upstream_message(error: yaml.MarkedYAMLError, line: int, message: str) -> s
 MAX_DEPTH = 100
 # Two thousand full pods, or about 10 MiB; a node costs about 2 microseconds and 100 bytes.
 MAX_NODES = 1_000_000
+# As much as the largest text has; a long scalar could otherwise be repeated a hundred thousand times.
+MAX_ALIAS_CHARACTERS = 10 * 1024 * 1024
 # go-yaml allows 99 % of a small document's nodes to come from aliases, and less in larger ones.
 _SMALL, _LARGE = 400_000, 4_000_000
 
@@ -138,6 +140,7 @@ class _Anchor(NamedTuple):
     value: Any
     nodes: int
     height: int
+    characters: int
 
 
 class Builder:
@@ -171,7 +174,7 @@ class Builder:
     def _begin_document(self) -> None:
         self._anchors: dict[str, _Anchor] = {}
         self._nodes_before = self.nodes
-        self._alias_nodes = 0
+        self._alias_nodes = self._alias_characters = self._characters = 0
         self._depth = self._deepest = 0
         self._repeats_key = False
 
@@ -200,6 +203,7 @@ class Builder:
     def _scalar(self, event: Any) -> Scalar:
         self._count(event, 1)
         text: str = event.value
+        self._characters += len(text)
         tag = event.tag
         if tag is None:
             value = resolve_plain(text) if event.implicit[0] else text
@@ -209,7 +213,7 @@ class Builder:
             except ScalarError as error:
                 raise self._error(event, str(error)) from error
         if event.anchor is not None:
-            self._anchors[event.anchor] = _Anchor(value, 1, 0)
+            self._anchors[event.anchor] = _Anchor(value, 1, 0, len(text))
         return value
 
     def _count(self, event: Event, nodes: int) -> None:
@@ -219,7 +223,7 @@ class Builder:
 
     def _collection(self, event: Event, build: Callable[[], Any]) -> Any:
         assert isinstance(event, MappingStartEvent | SequenceStartEvent)
-        before = self.nodes
+        before, characters = self.nodes, self._characters
         self._count(event, 1)
         self._depth += 1
         self._check_depth(event, 0)
@@ -228,11 +232,12 @@ class Builder:
             value = build()
         else:
             outer, self._deepest = self._deepest, self._depth
-            reading = self._anchors[anchor] = _Anchor(None, 0, 0)
+            reading = self._anchors[anchor] = _Anchor(None, 0, 0, 0)
             value = build()
             if self._anchors[anchor] is reading:
                 height = self._deepest - self._depth + 1
-                self._anchors[anchor] = _Anchor(value, self.nodes - before, height)
+                size = self._characters - characters
+                self._anchors[anchor] = _Anchor(value, self.nodes - before, height, size)
             self._deepest = max(outer, self._deepest)
         self._depth -= 1
         return value
@@ -310,10 +315,13 @@ class Builder:
         if not anchor.nodes:
             raise self._error(event, f"anchor '{event.anchor}' value contains itself")
         self._count(event, 1 + anchor.nodes)
+        self._characters += anchor.characters
+        self._alias_characters += anchor.characters
         self._alias_nodes += anchor.nodes
         # go-yaml counts the document itself as well.
         nodes = self.nodes - self._nodes_before + 1
-        if self._alias_nodes > 100 and nodes > 1000 and self._alias_nodes / nodes > _allowed_alias_ratio(nodes):
+        has_many = self._alias_nodes > 100 and nodes > 1000 and self._alias_nodes / nodes > _allowed_alias_ratio(nodes)
+        if has_many or self._alias_characters > MAX_ALIAS_CHARACTERS:
             raise self._error(event, "document contains excessive aliasing")
         self._check_depth(event, anchor.height)
         return anchor

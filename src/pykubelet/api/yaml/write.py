@@ -12,7 +12,7 @@ vendor/go.yaml.in/yaml/v2/encode.go, vendor/go.yaml.in/yaml/v2/sorter.go
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -131,18 +131,6 @@ _LONGEST_KEY = 1000
 def to_yaml(document: Any) -> str:
     """Returns the YAML text of a document; raises ValueError for values outside JSON or 64-bit integers."""
     return "\n".join(_lines(document)) + "\n"
-
-
-def list_to_yaml(document: dict[str, Any], items: Iterable[Any]) -> bytes:
-    """Returns the text of a list with these `items`, which are converted one by one: all lines take much memory."""
-    parts: list[bytes] = []
-    for key, value in document.items():
-        converted = ("\n".join(_element(item)).encode() for item in items) if key == "items" else iter(())
-        if (first := next(converted, None)) is None:
-            parts.append("\n".join(_entry(key, value)).encode())
-        else:
-            parts += (b"items:", first, *converted)
-    return b"\n".join((*parts, b""))
 
 
 def _lines(value: Any) -> list[str]:

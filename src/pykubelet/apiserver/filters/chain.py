@@ -10,7 +10,7 @@ Upstream: staging/src/k8s.io/apiserver/pkg/server/config.go
 import asyncio
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeVar, TypeVarTuple, cast
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
@@ -31,6 +31,7 @@ from pykubelet.apiserver.request import (
     ApiRequest,
     ApiResponse,
     AuthorizationAttributes,
+    LargeList,
     UserInfo,
     Verb,
     WatchStream,
@@ -47,6 +48,8 @@ from pykubelet.httpserver.response import NOT_FOUND, HttpResponse
 from pykubelet.kinds.kind import Kind
 
 log = get_logger(__name__)
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 # Large responses converted to a table or YAML at a time. More threads only take turns with the event loop more often.
 _MAX_CONVERSIONS = 2
@@ -235,10 +238,15 @@ class HandlerChain:
             raise limits.took_too_long() from None
         if isinstance(result, WatchStream):
             return WatchResponse(result, responsewriters.watch_lines(view, self._clock.now))
+        if isinstance(result.body, LargeList):
+            return responsewriters.encode_list(result, view, self._clock.now, self._in_thread)
         if responsewriters.is_slow_to_encode(result, view):
-            async with self._conversions:
-                return await asyncio.to_thread(responsewriters.encode_response, result, view, self._clock.now)
+            return await self._in_thread(responsewriters.encode_response, result, view, self._clock.now)
         return responsewriters.encode_response(result, view, self._clock.now)
+
+    async def _in_thread(self, convert: Callable[[*Ts], T], *args: *Ts) -> T:
+        async with self._conversions:
+            return await asyncio.to_thread(convert, *args)
 
 
 def _api_request(

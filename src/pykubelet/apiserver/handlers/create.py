@@ -9,6 +9,7 @@ from pykubelet.api.errors import AlreadyExists, ApiError
 from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver.errors import already_exists, invalid_object, no_unique_name
 from pykubelet.apiserver.handlers.options import parse_revision, write_options
+from pykubelet.apiserver.handlers.staged_decision import NewVersion, StagedDecision
 from pykubelet.apiserver.handlers.write import (
     AFTER_ADMISSION,
     RequestScope,
@@ -21,7 +22,7 @@ from pykubelet.apiserver.handlers.write import (
     without_system_fields,
 )
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
-from pykubelet.apiserver.serializer.decoder import LARGE_BYTES, decode_in_thread, read_object, warnings_of
+from pykubelet.apiserver.serializer.decoder import decode_in_thread, is_large, read_object, warnings_of
 from pykubelet.apiserver.storage.codec import key_of, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
@@ -47,7 +48,7 @@ def read_new_object(write: WriteRequest) -> Document:
     document, problems = read_object(request.body, request.content_type, write.expected)
     problems += [f'unknown field "{path}"' for path in served.strategy.unknown(document)]
     write.warn(*warnings_of(problems, write.options.field_validation, write.expected))
-    if len(request.body) <= LARGE_BYTES:
+    if not is_large(request):
         return served.strategy.default(document)
     return check_size(served.strategy.default(check_size(document)))
 
@@ -75,42 +76,57 @@ async def _create_named(write: WriteRequest, document: Document, name: str) -> b
     served, store = write.served, write.scope.store
     owned = await write.record_first_owners(document)
 
-    def decide(existing: StoreEntry | None) -> Document:
-        new = new_object(write, owned, name)
+    def finish(new: Document, existing: StoreEntry | None, _live: Document | None) -> Document:
+        stored = stored_new(write, new)
         if existing is not None:
             terminating = "deletionTimestamp" in existing.document["metadata"]
             raise already_exists(served.resource, name, terminating=terminating)
-        return stored_form(served, new)
+        return stored
 
+    decision = StagedDecision(
+        lambda _: NewVersion(owned, None),
+        lambda version: admit_new(write, version.new),
+        lambda admitted, _: complete_new(write, admitted, name),
+        finish,
+    )
     key = key_of(served, write.namespace, name)
     if write.options.dry_run:
-        return served_text(served, encode(decide(store.newest(key))))
-    entry = await store.write(key, decide)
+        stored = await decision.dry_run(store, key, is_large=is_large(write.request))
+        assert stored is not None
+        return served_text(served, encode(stored))
+    entry = await decision.write(store, key, is_large=is_large(write.request))
     assert entry is not None
     return served_text(served, entry.text)
 
 
-def new_object(write: WriteRequest, document: Document, name: str) -> Document:
-    """The object to store under this name: admitted, with the server's fields, prepared and validated.
-
-    Expects defaults and field owners to be set. Runs inside the store's decision, so it awaits nothing.
-    """
-    served, strategy, scope = write.served, write.served.strategy, write.scope
+def admit_new(write: WriteRequest, document: Document) -> Document:
+    """The object as the admission plugins change it. Expects defaults and field owners to be set."""
     document = without_system_fields(document)
     # Admission sees the name in the request, not a generated one.
     admitted = write.admit("create", document["metadata"].get("name", ""), document, None)
     assert admitted is not None
+    return admitted
+
+
+def complete_new(write: WriteRequest, admitted: Document, name: str) -> Document:
+    """The admitted object under this name, with the server's fields, prepared and validated. Reads nothing else."""
+    strategy = write.served.strategy
     admitted, warnings = without_repeated_owners(admitted, when=AFTER_ADMISSION)
     write.warn(*warnings)
-    new = with_metadata(admitted, name=name or None, creationTimestamp=scope.now(), uid=scope.ids.uid())
+    new = with_metadata(admitted, name=name or None, creationTimestamp=write.now, uid=write.scope.ids.uid())
     write.warn(*strategy.warnings.received(new))
     new = strategy.prepare_create(new)
     errors = strategy.validate_create(new) or creation_errors(new)
     if errors:
-        raise invalid_object(served.resource, name, errors)
+        raise invalid_object(write.served.resource, name, errors)
     write.warn(*strategy.warnings.create(new))
-    write.validate("create", name, new, None)
+    return new
+
+
+def stored_new(write: WriteRequest, new: Document) -> Document:
+    """The document to store, if the validating plugins accept it."""
+    write.validate("create", new["metadata"]["name"], new, None)
     if parse_revision(new["metadata"].get("resourceVersion", "")):
         # Upstream sends no reason with this error.
         raise ApiError("resourceVersion should not be set on objects to be created")
-    return new
+    return stored_form(write.served, new)

@@ -7,6 +7,7 @@ staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go, staging/src/k8s.io/apis
 import base64
 import posixpath
 import re
+from functools import partial
 from typing import Any, NamedTuple
 
 from pykubelet.api.errors import ApiError, BadRequest, Expired
@@ -22,7 +23,7 @@ from pykubelet.apiserver.handlers.options import (
     revision_error,
 )
 from pykubelet.apiserver.handlers.write import RequestScope
-from pykubelet.apiserver.request import ApiRequest, ApiResponse
+from pykubelet.apiserver.request import ApiRequest, ApiResponse, LargeList
 from pykubelet.apiserver.serializer.json_syntax import syntax_error
 from pykubelet.apiserver.storage.codec import collection_of, item_text, key_of, list_head, served_document, served_text
 from pykubelet.apiserver.storage.interfaces import Snapshot, Store, StoreEntry
@@ -31,6 +32,7 @@ from pykubelet.kinds.kind import Kind
 _VERSION = "meta.k8s.io/v1"
 _INVALID = "continue key is not valid"
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9_-]")
+_LARGE_BYTES = 256 * 1024
 NEWEST = -1
 """A continue token with this revision continues in the newest state."""
 _TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -81,8 +83,10 @@ class ListPage(NamedTuple):
 
 def list_response(served: Kind, page: ListPage) -> ApiResponse:
     """The list with the page's objects, built from their stored texts."""
-    items = b",".join([item_text(served, entry.text) for entry in page.entries])
-    return ApiResponse(body=b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}")))
+    head = b"".join((list_head(served), encode(page.metadata), b',"items":['))
+    stored = [entry.text for entry in page.entries]
+    answer = ApiResponse(body=LargeList(head, stored, partial(item_text, served)))
+    return answer if sum(map(len, stored)) > _LARGE_BYTES else ApiResponse(body=answer.text)
 
 
 def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:

@@ -20,6 +20,7 @@ from pykubelet.api.serializer import Document, encode
 from pykubelet.api.yaml.read import read_stream
 from pykubelet.apiserver.errors import conflict, invalid, unknown_format, unknown_patch_type, unprocessable
 from pykubelet.apiserver.handlers.options import APPLY_PATCH, IGNORE, STRICT, write_options
+from pykubelet.apiserver.handlers.staged_decision import NewVersion
 from pykubelet.apiserver.handlers.update import ObjectUpdate
 from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, check_size
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
@@ -54,17 +55,16 @@ async def patch(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     patch = await decode_in_thread(request, read_patch, patch_type, request.body, write.expected)
     update = ObjectUpdate(write)
 
-    def decide(existing: StoreEntry | None) -> Document | None:
+    def make(existing: StoreEntry | None) -> NewVersion:
         live = update.live(existing)
         new, problems = patch.applied_to(live)
         check_size(new)
         problems += [f'unknown field "{path}"' for path in strategy.unknown(new)]
         write.warn(*patch.warnings(problems, new, write.options.field_validation))
         new = strategy.default(new) if strategy.default_patched is None else strategy.default_patched(new, live)
-        new = write.record_owners(new, live)
-        return update.change(new, live)
+        return NewVersion(write.record_owners(new, live), live)
 
-    return await update.commit(decide)
+    return await update.commit(make)
 
 
 async def _apply(write: WriteRequest) -> ApiResponse:
@@ -73,7 +73,7 @@ async def _apply(write: WriteRequest) -> ApiResponse:
     configuration = await decode_in_thread(request, read_configuration, write)
     update = ObjectUpdate(write)
 
-    def decide(existing: StoreEntry | None) -> Document | None:
+    def make(existing: StoreEntry | None) -> NewVersion:
         live = None if existing is None and not request.subresource else update.live(existing)
         new = check_size(write.apply(live, configuration))
         if live is None and (uid := new["metadata"].get("uid")):
@@ -81,10 +81,9 @@ async def _apply(write: WriteRequest) -> ApiResponse:
             raise conflict(served.resource, request.name, why)
         # The merge checks the shape of values; this checks their texts, such as quantities and times.
         check_types(new, write.expected)
-        new = served.strategy.default(new)
-        return update.create(new) if live is None else update.change(new, live)
+        return NewVersion(served.strategy.default(new), live)
 
-    return await update.commit(decide)
+    return await update.commit(make)
 
 
 def patch_type_of(request: ApiRequest) -> str:

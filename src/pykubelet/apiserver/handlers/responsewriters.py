@@ -5,24 +5,26 @@ Protobuf is never offered, so a client that also accepts JSON gets JSON.
 Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go,
 staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go,
 staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go,
-staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go
+staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go,
+staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/collections.go
 """
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pykubelet.api.errors import ApiError, NotAcceptable
-from pykubelet.api.serializer import Document, decode_by_item, decode_document, encode, indented, split_list
-from pykubelet.api.yaml.write import list_to_yaml, to_yaml
-from pykubelet.apiserver.request import ApiResponse, SerializedEvent
-from pykubelet.httpserver.response import HttpResponse
+from pykubelet.api.serializer import Document, decode_document, encode, indented
+from pykubelet.api.yaml.write import to_yaml
+from pykubelet.apiserver.request import ApiResponse, LargeList, SerializedEvent
+from pykubelet.httpserver.response import JSON, HttpResponse
 from pykubelet.kinds.kind import MAX_LONG_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS, Kind
 
+T = TypeVar("T")
 META_GROUP = "meta.k8s.io"
 META_VERSIONS = ("v1", "v1beta1")
 DISCOVERY_GROUP = "apidiscovery.k8s.io"
@@ -58,6 +60,8 @@ _HEADS = {
 }
 _TAIL = b"}\n"
 Now = Callable[[], datetime]
+InThread = Callable[[Callable[[Sequence[bytes]], bytes], Sequence[bytes]], Awaitable[bytes]]
+"""Runs a conversion of items in a thread."""
 # About two hundred pods, whose table takes a few milliseconds.
 _LONG_BYTES = 256 * 1024
 
@@ -77,12 +81,8 @@ def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pre
 
 def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
     form = view.form
-    is_large = isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
-    if is_large and form.yaml and not form.kind:
-        document, items = split_list(answer.text)
-        reply = HttpResponse(answer.code, list_to_yaml(document, items), YAML)
-    elif form.kind or form.yaml:
-        document = decode_by_item(answer.text) if is_large else answer.document
+    if form.kind or form.yaml:
+        document = answer.document
         if form.kind:
             document = _shown(document, view, now(), headers=True)
         reply = document_response(document, form, pretty=view.pretty, code=answer.code)
@@ -90,6 +90,76 @@ def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpRe
         text = answer.text
         reply = HttpResponse(answer.code, indented(text) if view.pretty else text)
     return reply._replace(headers=warning_headers(answer.warnings)) if answer.warnings else reply
+
+
+def encode_list(answer: ApiResponse, view: ResponseView, now: Now, in_thread: InThread) -> HttpResponse:
+    """A large list in parts of some items each; those that need conversion are converted in a thread."""
+    found, form, at = answer.body, view.form, now()
+    assert isinstance(found, LargeList)
+    empty: Document = decode_document(found.head + b"]}")
+    if form.kind:
+        empty = _shown(empty, view, at, headers=True)
+    # The field with the items is the last one.
+    field = [*empty][-1]
+    frame = _frame({**empty, field: []}, form, pretty=view.pretty)
+
+    def convert(items: Sequence[bytes]) -> bytes:
+        texts = b",".join(items)
+        if form.kind:
+            some: Document = decode_document(b"%b%b]}" % (found.head, texts))
+            texts = encode(_shown(some, view, at, headers=False)[field])[1:-1]
+        return texts if frame.write is None else frame.write(texts)
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        before = frame.start
+        for items in in_parts(found.items(), len):
+            is_as_stored = frame.write is None and not form.kind
+            yield before + (convert(items) if is_as_stored else await in_thread(convert, items))
+            before = frame.between
+        yield frame.end
+
+    headers = warning_headers(answer.warnings)
+    return HttpResponse(answer.code, b"", YAML if form.yaml else JSON, headers, parts())
+
+
+class _Frame(NamedTuple):
+    """What is before, between and after the items of a list; `write` converts their JSON texts, if it must."""
+
+    start: bytes
+    between: bytes
+    end: bytes
+    write: Callable[[bytes], bytes] | None = None
+
+
+def _frame(empty: Document, form: ResponseFormat, *, pretty: bool) -> _Frame:
+    """The frame of a list, which is given without items."""
+    if form.yaml:
+        return _Frame(to_yaml(empty).removesuffix(" []\n").encode() + b"\n", b"", b"", _yaml_items)
+    if pretty:
+        return _Frame(indented(encode(empty)).removesuffix(b"]\n}"), b",", b"\n  ]\n}", _indented_items)
+    return _Frame(encode(empty).removesuffix(b"]}"), b",", b"]}")
+
+
+def _yaml_items(texts: bytes) -> bytes:
+    return to_yaml(decode_document(b"[%b]" % texts)).encode()
+
+
+def _indented_items(texts: bytes) -> bytes:
+    return indented(b"[%b]" % texts)[1:-2].replace(b"\n", b"\n  ")
+
+
+def in_parts(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
+    """Groups items or events into lists of about 256 KB."""
+    part: list[T] = []
+    total = 0
+    for item in items:
+        part.append(item)
+        total += size(item)
+        if total > _LONG_BYTES:
+            yield part
+            part, total = [], 0
+    if part:
+        yield part
 
 
 def is_slow_to_encode(answer: ApiResponse, view: ResponseView) -> bool:

@@ -18,6 +18,7 @@ from pykubelet.apiserver.fieldmanager.managedfields import parent_owners, replic
 from pykubelet.apiserver.handlers.get import stored_entry
 from pykubelet.apiserver.handlers.options import APPLY_PATCH, write_options
 from pykubelet.apiserver.handlers.patch import Patch, patch_type_of, read_configuration, read_patch
+from pykubelet.apiserver.handlers.staged_decision import NewVersion
 from pykubelet.apiserver.handlers.update import ObjectUpdate, update_strategy
 from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, in_namespace, with_metadata
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
@@ -56,7 +57,7 @@ async def _update_scale(write: WriteRequest, change: Callable[[Document], Docume
     # A Scale changes the object itself, so the object's own update rules hold.
     update = ObjectUpdate(write, update_strategy(served, ""))
 
-    def decide(existing: StoreEntry | None) -> Document | None:
+    def make(existing: StoreEntry | None) -> NewVersion:
         live = update.live(existing)
         entries = live["metadata"].get("managedFields") or ()
         old = with_metadata(scale_of(live, served.scale), managedFields=scale_owners(entries, path))
@@ -65,9 +66,9 @@ async def _update_scale(write: WriteRequest, change: Callable[[Document], Docume
         owners = parent_owners(
             entries, new["metadata"].get("managedFields") or (), api_version=served.resource.api_version, path=path
         )
-        return update.change(with_metadata(set_replicas(live, new, served.scale), managedFields=owners or None), live)
+        return NewVersion(with_metadata(set_replicas(live, new, served.scale), managedFields=owners or None), live)
 
-    response = await update.commit(decide)
+    response = await update.commit(make)
     return replace(response, body=scale_of(response.document, served.scale))
 
 

@@ -1,6 +1,6 @@
 """Updates objects in place: PUT, and the steps that update, patch and apply have in common.
 
-The store runs an update's decision on the newest state of the object, so an update never has to be retried. A
+The store decides about an update with the newest state of the object, so an update never has to be retried. A
 resourceVersion or UID in the sent object is a precondition.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/update.go,
@@ -8,6 +8,7 @@ staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go,
 staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pykubelet.api.errors import BadRequest
@@ -15,8 +16,9 @@ from pykubelet.api.field_errors import go_quote, invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver import errors
 from pykubelet.apiserver.fieldmanager.fieldmanager import keep_times
-from pykubelet.apiserver.handlers.create import new_object, read_new_object
+from pykubelet.apiserver.handlers.create import admit_new, complete_new, read_new_object, stored_new
 from pykubelet.apiserver.handlers.options import write_options
+from pykubelet.apiserver.handlers.staged_decision import NewVersion, StagedDecision
 from pykubelet.apiserver.handlers.write import (
     AFTER_ADMISSION,
     RequestScope,
@@ -29,9 +31,9 @@ from pykubelet.apiserver.handlers.write import (
     without_repeated_owners,
 )
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
-from pykubelet.apiserver.serializer.decoder import decode_in_thread
+from pykubelet.apiserver.serializer.decoder import decode_in_thread, is_large
 from pykubelet.apiserver.storage.codec import key_of, served_document, served_text, stored_form
-from pykubelet.apiserver.storage.interfaces import StoreEntry, WriteDecision
+from pykubelet.apiserver.storage.interfaces import StoreEntry
 from pykubelet.kinds.kind import Kind, UpdateChange, UpdateCheck, UpdateWarn
 
 
@@ -44,14 +46,14 @@ async def update(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     may_create = write.served.strategy.allows_create_on_update and not request.subresource
     object_update = ObjectUpdate(write)
 
-    def decide(existing: StoreEntry | None) -> Document | None:
+    def make(existing: StoreEntry | None) -> NewVersion:
         if existing is None and may_create:
-            return object_update.create(write.record_owners(document, None))
+            return NewVersion(write.record_owners(document, None), None)
         live = object_update.live(existing)
         _check_uid(document["metadata"].get("uid", ""), live, write)
-        return object_update.change(write.record_owners(document, live), live)
+        return NewVersion(write.record_owners(document, live), live)
 
-    return await object_update.commit(decide)
+    return await object_update.commit(make)
 
 
 class UpdateStrategy(NamedTuple):
@@ -74,9 +76,8 @@ def update_strategy(served: Kind, subresource: str) -> UpdateStrategy:
 class ObjectUpdate:
     """One update of a stored object by any verb.
 
-    The verb passes a decision to `commit`, and the store calls it with the stored entry. The decision gets the live
-    object from `live` and makes the new object with its defaults and field owners. It returns the result of `change`,
-    or of `create` if there is no live object.
+    The verb passes a function to `commit`, which is called with the stored entry. It gets the live object from `live`
+    and returns the new one with its defaults and field owners; without a live object, the new one is created.
     """
 
     def __init__(self, write: WriteRequest, strategy: UpdateStrategy | None = None) -> None:
@@ -92,20 +93,22 @@ class ObjectUpdate:
             raise errors.not_found(served.resource, self._write.request.name)
         return served_document(served, existing)
 
-    def create(self, new: Document) -> Document:
-        """The document to store for an object that does not exist yet."""
-        write = self._write
-        self._created = True
-        new = check_name(new, write)
-        write.authorize_create()
-        return stored_form(write.served, new_object(write, new, write.request.name))
-
-    def change(self, new: Document, old: Document) -> Document | None:
-        """The document to store in place of the old one, admitted and validated; None to remove the object."""
-        write, strategy = self._write, self._strategy
-        resource, name, current = write.served.resource, write.request.name, old["metadata"]
-        admitted = write.admit("update", name, check_name(new, write), old)
+    def _admit(self, version: NewVersion) -> Document:
+        write, new = self._write, check_name(version.new, self._write)
+        if version.live is None:
+            write.authorize_create()
+            return admit_new(write, new)
+        admitted = write.admit("update", write.request.name, new, version.live)
         assert admitted is not None
+        return admitted
+
+    def _complete(self, admitted: Document, old: Document | None) -> Document:
+        """The admitted object, prepared and validated."""
+        write, strategy = self._write, self._strategy
+        resource, name = write.served.resource, write.request.name
+        if old is None:
+            return complete_new(write, admitted, name)
+        current = old["metadata"]
         admitted, warnings = without_repeated_owners(admitted, when=AFTER_ADMISSION)
         write.warn(*warnings)
         _check_version(admitted["metadata"].get("resourceVersion") or "", current["resourceVersion"], write)
@@ -116,24 +119,31 @@ class ObjectUpdate:
         if found:
             raise errors.invalid_object(resource, name, found)
         write.warn(*strategy.warnings(new, old))
-        new = keep_times(new, old)
-        write.validate("update", name, new, old)
+        return keep_times(new, old)
+
+    def _finish(self, new: Document, _existing: StoreEntry | None, old: Document | None) -> Document | None:
+        """The document to store; None to remove the object."""
+        self._created, self._removed = old is None, None
+        if old is None:
+            return stored_new(self._write, new)
+        self._write.validate("update", self._write.request.name, new, old)
         if has_nothing_left(new, old):
             self._removed = new
             return None
-        return stored_form(write.served, new)
+        return stored_form(self._write.served, new)
 
-    async def commit(self, decide: WriteDecision) -> ApiResponse:
-        """Writes what the decision returns, or only computes it for a dry run; the response is the new object."""
+    async def commit(self, make: Callable[[StoreEntry | None], NewVersion]) -> ApiResponse:
+        """Writes the object that `make` returns, or only computes it for a dry run; the response is the new object."""
         write, served, store = self._write, self._write.served, self._write.scope.store
         key = key_of(served, write.namespace, write.request.name)
+        decision = StagedDecision(make, self._admit, self._complete, self._finish)
         text = b""
         if write.options.dry_run:
-            existing = store.newest(key)
-            if (stored := decide(existing)) is not None:
+            if (stored := await decision.dry_run(store, key, is_large=is_large(write.request))) is not None:
+                existing = store.newest(key)
                 version = existing.document["metadata"]["resourceVersion"] if existing is not None else None
                 text = served_text(served, encode(with_metadata(stored, resourceVersion=version)))
-        elif (entry := await store.write(key, decide)) is not None:
+        elif (entry := await decision.write(store, key, is_large=is_large(write.request))) is not None:
             text = served_text(served, entry.text)
         if self._removed is not None:
             # The update removed the last finalizer: the response is the object as it would have been stored.

@@ -10,7 +10,7 @@ staging/src/k8s.io/apiserver/pkg/admission/chain.go
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -76,6 +76,11 @@ class WriteRequest:
     scope: RequestScope
     request: ApiRequest
     options: WriteOptions
+    now: str = field(init=False)
+    """The time of the write, also for a thread that has no clock of the event loop."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "now", self.scope.now())
 
     @property
     def served(self) -> Kind:
@@ -160,7 +165,7 @@ class WriteRequest:
             manager=self.field_manager,
             api_version=(kind or self.expected).api_version,
             subresource=self.request.subresource,
-            now=self.scope.now(),
+            now=self.now,
         )
 
     def apply(self, live: Document | None, configuration: Document, kind: ExpectedKind | None = None) -> Document:
@@ -172,7 +177,7 @@ class WriteRequest:
             manager=self.options.field_manager,
             api_version=(kind or self.expected).api_version,
             subresource=self.request.subresource,
-            now=self.scope.now(),
+            now=self.now,
             force=self.options.force,
         )
 

@@ -130,6 +130,8 @@ CHAIN = "".join(f"- &a{n} {'[' * 60}{f'*a{n - 1}' if n else 'x'}{']' * 60}\n" fo
     ("text", "message"),
     [
         pytest.param(BOMB, "document contains excessive aliasing", id="alias bomb"),
+        pytest.param(f"- &a {'x' * 11_000}\n" + "- *a\n" * 1000, "document contains excessive", id="long scalar"),
+        pytest.param(f"- &a [&b {'x' * 99}]\n" + "- {*b : *a}\n" * 60_000, "document contains", id="its key, too"),
         pytest.param(CHAIN, "nested more than 100 levels deep", id="deep through aliases"),
         pytest.param("[" * 200_000, "nested more than 100 levels deep", id="deep lists"),
         pytest.param("[" * 101 + "]" * 101, "nested more than 100 levels deep", id="just too deep"),

@@ -17,8 +17,15 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 CALL_OF = next(served for served in BUILT_IN_KINDS if served.resource.group_resource == "configmaps")
 
 
-def call(size: int) -> ApiRequest:
-    return ApiRequest(user=USER, verb="create", served=CALL_OF, namespace="default", body=b"x" * size)
+def call(size: int, content_type: str = "application/json") -> ApiRequest:
+    return ApiRequest(
+        user=USER,
+        verb="create",
+        served=CALL_OF,
+        namespace="default",
+        body=b"x" * size,
+        content_type=content_type,
+    )
 
 
 def config_map(size: int, **more: Any) -> dict[str, Any]:
@@ -33,6 +40,11 @@ async def test_only_a_large_body_is_read_in_a_thread() -> None:
 
     def refuse() -> None:
         raise BadRequest("no object")
+
+    # A hundred values in YAML may be one alias.
+    for content_type in ("application/yaml", APPLY):
+        assert await decode_in_thread(call(1000, content_type), threading.get_ident) == threading.get_ident()
+        assert await decode_in_thread(call(5000, content_type), threading.get_ident) != threading.get_ident()
 
     with pytest.raises(BadRequest, match="no object"):
         await decode_in_thread(call(LARGE_BYTES + 1), refuse)

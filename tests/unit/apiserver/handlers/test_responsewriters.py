@@ -1,6 +1,8 @@
 """Responses and watch events in the requested format."""
 
+import asyncio
 import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import NotAcceptable
-from pykubelet.api.serializer import decode_by_item, encode
-from pykubelet.api.yaml.write import to_yaml
+from pykubelet.api.serializer import encode
+from pykubelet.apiserver.handlers import responsewriters
 from pykubelet.apiserver.handlers.responsewriters import (
     PARTIAL,
     PARTIAL_LIST,
@@ -18,6 +20,7 @@ from pykubelet.apiserver.handlers.responsewriters import (
     TABLE,
     ResponseFormat,
     ResponseView,
+    encode_list,
     encode_response,
     is_slow_to_encode,
     plain_lines,
@@ -25,7 +28,8 @@ from pykubelet.apiserver.handlers.responsewriters import (
     watch_lines,
 )
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
-from pykubelet.apiserver.request import ApiResponse, SerializedEvent
+from pykubelet.apiserver.request import ApiResponse, LargeList, SerializedEvent
+from pykubelet.httpserver.response import HttpResponse
 
 CONFIG_MAPS = next(served for served in BUILT_IN_KINDS if served.resource.plural == "configmaps")
 OBJECT = {
@@ -124,30 +128,42 @@ def test_only_large_answers_in_another_form_are_slow_to_encode(form: ResponseFor
     assert is_slow_to_encode(ApiResponse(body=b"x" * size), view(form)) is long
 
 
-@pytest.mark.parametrize("items", [None, [], [{"metadata": {"name": f"n{number}"}} for number in range(9)]])
-def test_large_list_is_decoded_by_item_with_the_same_result(items: Any) -> None:
-    """Other threads run between two items."""
-    document = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}
-    assert decode_by_item(encode(document)) == document
-    assert decode_by_item(encode({"kind": "Pod", "metadata": {"name": "a"}})) == {
-        "kind": "Pod",
-        "metadata": {"name": "a"},
-    }
+_FORMS = [
+    PLAIN,
+    ResponseFormat(yaml=True),
+    ResponseFormat(TABLE, "v1"),
+    ResponseFormat(TABLE, "v1", yaml=True),
+    ResponseFormat(PARTIAL_LIST, "v1beta1"),
+]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"items": []},
-        {"items": None},
-        {"items": [{"metadata": {"name": f"n{number}"}} for number in range(3)]},
-        {"items": [{"data": {"x": "a\nb\n"}}, {}], "after": [{"b": 1}]},
-        {"data": {"items": ["x"]}},
-        {},
-    ],
-)
-def test_large_answer_as_yaml_is_written_by_item_with_the_same_result(fields: Any) -> None:
-    """The lines of all items together would take many times the memory of the list."""
-    document = {"kind": "PodList", "apiVersion": "v1", **fields, "text": "x" * 300_000}
-    reply = encode_response(ApiResponse(body=encode(document)), view(ResponseFormat(yaml=True)), now)
-    assert reply.body.decode() == to_yaml(document)
+@pytest.mark.parametrize("pretty", [False, True])
+@pytest.mark.parametrize("form", _FORMS, ids=lambda form: f"{form.kind}{' as yaml' * form.yaml}")
+@given(data=st.lists(st.dictionaries(st.text(max_size=9), st.text(max_size=20), max_size=3), min_size=1, max_size=9))
+@settings(max_examples=20)
+def test_large_list_in_parts_has_the_text_of_the_whole(
+    *, form: ResponseFormat, pretty: bool, data: list[Mapping[str, str]]
+) -> None:
+    """However its items fall into parts, and with the warnings of the request."""
+    items = [{"metadata": {"name": f"c{number}"}, "data": fields} for number, fields in enumerate(data)]
+    head = encode({name: value for name, value in LIST.items() if name != "items"})[:-1] + b',"items":['
+    answer = ApiResponse(body=LargeList(head, [encode(item) for item in items], bytes), warnings=("careful",))
+
+    async def run(convert: Callable[[Sequence[bytes]], bytes], texts: Sequence[bytes]) -> bytes:
+        return convert(texts)
+
+    async def whole() -> HttpResponse:
+        reply = encode_list(answer, view(form, pretty=pretty), now, run)
+        assert reply.parts is not None
+        return reply._replace(body=b"".join([part async for part in reply.parts]), parts=None)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(responsewriters, "_LONG_BYTES", 60)
+        assert asyncio.run(whole()) == encode_response(answer, view(form, pretty=pretty), now)
+
+
+def test_large_list_is_refused_in_the_form_of_an_object() -> None:
+    """Before anything is sent."""
+    answer = ApiResponse(body=LargeList(b'{"kind":"ConfigMapList","items":[', [b"{}"], bytes))
+    with pytest.raises(NotAcceptable):
+        encode_list(answer, view(ResponseFormat(PARTIAL, "v1")), now, lambda *_: pytest.fail("nothing to convert"))
