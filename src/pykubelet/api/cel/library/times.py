@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any, Final
 
+from pykubelet.api.cel.values import NANOSECONDS, CelError, Duration, Timestamp
 from pykubelet.api.quantity import MAX_INT64
 from pykubelet.api.times import DURATION_UNITS, time_zone
-from pykubelet.apiserver.apiextensions.cel.values import NANOSECONDS, CelError, Duration, Timestamp
 
 MIN_SECONDS: Final = -62_135_596_800
 """The start of the year 1, in seconds since 1970."""

@@ -11,10 +11,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from pykubelet.api.quantity import MAX_INT64, MIN_INT64
-from pykubelet.apiserver.apiextensions.cel.library.times import MAX_SECONDS, MIN_SECONDS
-from pykubelet.apiserver.apiextensions.cel.unstructured import ListValue
-from pykubelet.apiserver.apiextensions.cel.values import (
+from pykubelet.api.cel.library.times import MAX_SECONDS, MIN_SECONDS
+from pykubelet.api.cel.values import (
     MISSING,
     NANOSECONDS,
     NONE,
@@ -30,6 +28,7 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     lookup,
     uint64,
 )
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64
 
 _NUMBERS = ("int", "uint", "double")
 _COMPARABLE = ("int", "uint", "bool", "string", "bytes", "timestamp", "duration")
@@ -57,8 +56,9 @@ def _earlier(moment: Timestamp, duration: Duration) -> Timestamp:
     return _timestamp(moment.nanoseconds - duration.nanoseconds, moment)
 
 
-def _plus(left: list[Any], right: list[Any]) -> list[Any]:
-    return left.plus(right) if isinstance(left, ListValue) else [*left, *right]
+def _plus(left: Any, right: list[Any]) -> Any:
+    # Lists of documents define their own addition.
+    return [*left, *right] if type(left) is list else left.plus(right)
 
 
 def _divided(left: int, right: int) -> int:

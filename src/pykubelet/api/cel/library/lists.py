@@ -9,8 +9,8 @@ from functools import cmp_to_key, reduce
 from itertools import pairwise
 from typing import Any
 
-from pykubelet.apiserver.apiextensions.cel.library import operators
-from pykubelet.apiserver.apiextensions.cel.values import (
+from pykubelet.api.cel.library import operators
+from pykubelet.api.cel.values import (
     CelError,
     Duration,
     OutOfBudgetError,

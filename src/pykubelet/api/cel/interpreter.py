@@ -15,15 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pykubelet.apiserver.apiextensions.cel import ast
-from pykubelet.apiserver.apiextensions.cel.checker import called_function, check_expression
-from pykubelet.apiserver.apiextensions.cel.functions import Overload, resolve_overload
-from pykubelet.apiserver.apiextensions.cel.library.lists import QUADRATIC
-from pykubelet.apiserver.apiextensions.cel.library.operators import element, optional_element
-from pykubelet.apiserver.apiextensions.cel.parser import parse
-from pykubelet.apiserver.apiextensions.cel.types import TYPE_NAMES, Type
-from pykubelet.apiserver.apiextensions.cel.validators import children
-from pykubelet.apiserver.apiextensions.cel.values import (
+from pykubelet.api.cel import ast
+from pykubelet.api.cel.checker import called_function, check_expression
+from pykubelet.api.cel.functions import Overload, resolve_overload
+from pykubelet.api.cel.library.lists import QUADRATIC
+from pykubelet.api.cel.library.operators import element, optional_element
+from pykubelet.api.cel.parser import parse
+from pykubelet.api.cel.types import TYPE_NAMES, Type
+from pykubelet.api.cel.validators import children
+from pykubelet.api.cel.values import (
     MISSING,
     NONE,
     CelError,
@@ -41,8 +41,8 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     no_such_overload,
     spend_steps,
 )
-from pykubelet.apiserver.apiextensions.regexp.regexp import go_pattern
-from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError
+from pykubelet.api.regexp.regexp import go_pattern
+from pykubelet.api.regexp.syntax import PatternError
 
 Code = Callable[[Frame], Any]
 # The approximate cost of an iteration, besides its calls, which are counted separately.

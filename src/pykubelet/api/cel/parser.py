@@ -8,9 +8,9 @@ vendor/github.com/google/cel-go/parser/macro.go, vendor/github.com/google/cel-go
 
 from collections.abc import Callable, Sequence
 
-from pykubelet.apiserver.apiextensions.cel import ast
-from pykubelet.apiserver.apiextensions.cel.lexer import LiteralError, Token, literal_value, tokens
-from pykubelet.apiserver.apiextensions.cel.values import ExpressionError, Issue
+from pykubelet.api.cel import ast
+from pykubelet.api.cel.lexer import LiteralError, Token, literal_value, tokens
+from pykubelet.api.cel.values import ExpressionError, Issue
 
 _RESULT = "__result__"
 _SORTED = "@sorted"

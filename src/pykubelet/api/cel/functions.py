@@ -6,7 +6,7 @@ Upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pykubelet.apiserver.apiextensions.cel.library import (
+from pykubelet.api.cel.library import (
     conversions,
     lists,
     networks,
@@ -16,8 +16,8 @@ from pykubelet.apiserver.apiextensions.cel.library import (
     strings,
     times,
 )
-from pykubelet.apiserver.apiextensions.cel.types import Signature, Type, signature
-from pykubelet.apiserver.apiextensions.cel.values import CelError, kind_of, no_such_overload
+from pykubelet.api.cel.types import Signature, Type, signature
+from pykubelet.api.cel.values import CelError, kind_of, no_such_overload
 
 _RUNTIME_NAMES = {"timestamp": "google.protobuf.Timestamp", "duration": "google.protobuf.Duration"}
 _ANY = frozenset({"dyn", "param"})

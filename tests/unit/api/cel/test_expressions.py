@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.apiextensions.cel.interpreter import compile_expression
-from pykubelet.apiserver.apiextensions.cel.values import CelError, equal
+from pykubelet.api.cel.interpreter import compile_expression
+from pykubelet.api.cel.values import CelError, equal
 
 _LANGUAGE = [
     ("1 + 2 * 3 - 4 / 2 % 3", 5),

@@ -6,11 +6,11 @@ Upstream: vendor/github.com/google/cel-go/checker/checker.go
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pykubelet.apiserver.apiextensions.cel import ast, types
-from pykubelet.apiserver.apiextensions.cel.functions import FUNCTIONS, Overload
-from pykubelet.apiserver.apiextensions.cel.parser import RESERVED, too_deep_error
-from pykubelet.apiserver.apiextensions.cel.validators import literal_issues
-from pykubelet.apiserver.apiextensions.cel.values import ExpressionError, Issue, Uint
+from pykubelet.api.cel import ast, types
+from pykubelet.api.cel.functions import FUNCTIONS, Overload
+from pykubelet.api.cel.parser import RESERVED, too_deep_error
+from pykubelet.api.cel.validators import literal_issues
+from pykubelet.api.cel.values import ExpressionError, Issue, Uint
 
 _LITERALS = {
     bool: types.BOOL,

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from pykubelet.api.cel.values import CelError, add_kind, succeeds
 from pykubelet.api.quantity import MAX_INT64, MIN_INT64, Format, Quantity, QuantityError, add, cmp, parse_quantity, sub
-from pykubelet.apiserver.apiextensions.cel.values import CelError, add_kind, succeeds
 
 # Powers of ten beyond which no number fits int64, or a double.
 _INT64_PLACES = 19

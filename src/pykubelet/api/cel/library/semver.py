@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any
 
+from pykubelet.api.cel.values import MAX_UINT64, CelError, add_kind, succeeds
 from pykubelet.api.field_errors import go_quote
-from pykubelet.apiserver.apiextensions.cel.values import MAX_UINT64, CelError, add_kind, succeeds
 
 _DIGITS = re.compile("[0-9]+", re.ASCII)
 _WORD = re.compile("[0-9A-Za-z-]+", re.ASCII)

@@ -13,8 +13,8 @@ from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, ip
 from typing import Any
 from urllib.parse import quote, unquote, unquote_plus
 
+from pykubelet.api.cel.values import CelError, add_kind, succeeds
 from pykubelet.api.field_errors import go_quote
-from pykubelet.apiserver.apiextensions.cel.values import CelError, add_kind, succeeds
 
 _Address = IPv4Address | IPv6Address
 _Network = IPv4Interface | IPv6Interface

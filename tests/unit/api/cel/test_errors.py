@@ -2,9 +2,9 @@
 
 import pytest
 
-from pykubelet.apiserver.apiextensions.cel.interpreter import InstantiationError, compile_expression
-from pykubelet.apiserver.apiextensions.cel.types import INT, STRING, list_of, map_of, object_type
-from pykubelet.apiserver.apiextensions.cel.values import CelError, ExpressionError
+from pykubelet.api.cel.interpreter import InstantiationError, compile_expression
+from pykubelet.api.cel.types import INT, STRING, list_of, map_of, object_type
+from pykubelet.api.cel.values import CelError, ExpressionError
 
 _OPERAND = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"

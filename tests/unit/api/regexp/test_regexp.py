@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.apiextensions.regexp.regexp import MAX_STEPS, GoPattern, compile_program, go_pattern
-from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError, parse
+from pykubelet.api.regexp.regexp import MAX_STEPS, GoPattern, compile_program, go_pattern
+from pykubelet.api.regexp.syntax import PatternError, parse
 
 _ATOMS = ["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", r"\S", "(a|b)", "(?:ab|)", "(?i:A)", "(?s:.)", "(?m:^b$)"]
 _COUNTS = ["", "", "*", "+", "?", "{2}", "{1,2}", "{0,}", "*?", "+?", "??", "{0,2}?"]

@@ -5,13 +5,13 @@ Upstream: vendor/github.com/google/cel-go/cel/validator.go, vendor/github.com/go
 
 from collections.abc import Callable, Iterator
 
-from pykubelet.apiserver.apiextensions.cel import ast
-from pykubelet.apiserver.apiextensions.cel.library.strings import WRONG_TYPES, parse_clauses
-from pykubelet.apiserver.apiextensions.cel.library.times import MAX_SECONDS, MIN_SECONDS, read_duration, read_timestamp
-from pykubelet.apiserver.apiextensions.cel.types import Type
-from pykubelet.apiserver.apiextensions.cel.values import CelError, Issue
-from pykubelet.apiserver.apiextensions.regexp.regexp import go_pattern
-from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError
+from pykubelet.api.cel import ast
+from pykubelet.api.cel.library.strings import WRONG_TYPES, parse_clauses
+from pykubelet.api.cel.library.times import MAX_SECONDS, MIN_SECONDS, read_duration, read_timestamp
+from pykubelet.api.cel.types import Type
+from pykubelet.api.cel.values import CelError, Issue
+from pykubelet.api.regexp.regexp import go_pattern
+from pykubelet.api.regexp.syntax import PatternError
 
 TypeOf = Callable[[ast.Expr], Type]
 _FORMATTED = frozenset(

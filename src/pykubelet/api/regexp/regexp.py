@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pykubelet.apiserver.apiextensions.regexp.syntax import (
+from pykubelet.api.regexp.syntax import (
     Alternate,
     Chars,
     Concat,

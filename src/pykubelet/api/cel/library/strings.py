@@ -15,12 +15,12 @@ from decimal import Decimal
 from typing import Any
 
 from pykubelet.api import names
-from pykubelet.api.field_errors import GO_SPACE, SHORT_ESCAPES, go_quote
-from pykubelet.apiserver.apiextensions.cel.library.conversions import double_text
-from pykubelet.apiserver.apiextensions.cel.library.networks import UrlError, read_url
-from pykubelet.apiserver.apiextensions.cel.library.times import duration_text, timestamp_text
-from pykubelet.apiserver.apiextensions.cel.types import Type
-from pykubelet.apiserver.apiextensions.cel.values import (
+from pykubelet.api.cel.formats import has_format
+from pykubelet.api.cel.library.conversions import double_text
+from pykubelet.api.cel.library.networks import UrlError, read_url
+from pykubelet.api.cel.library.times import duration_text, timestamp_text
+from pykubelet.api.cel.types import Type
+from pykubelet.api.cel.values import (
     NONE,
     CelError,
     Duration,
@@ -33,9 +33,9 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     items,
     kind_of,
 )
-from pykubelet.apiserver.apiextensions.formats import has_format
-from pykubelet.apiserver.apiextensions.regexp.regexp import GoPattern, go_pattern
-from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError
+from pykubelet.api.field_errors import GO_SPACE, SHORT_ESCAPES, go_quote
+from pykubelet.api.regexp.regexp import GoPattern, go_pattern
+from pykubelet.api.regexp.syntax import PatternError
 
 _CLAUSE = re.compile(r"%(?:%|(?P<precision>\.\d*)?(?P<verb>.?))", re.ASCII | re.DOTALL)
 _PRECISION = 6

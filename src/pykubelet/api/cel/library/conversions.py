@@ -9,11 +9,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from pykubelet.api.go_print import float_text
-from pykubelet.api.quantity import MAX_INT64, MIN_INT64, parse_int64
-from pykubelet.apiserver.apiextensions.cel.library import times
-from pykubelet.apiserver.apiextensions.cel.types import DYN, OBJECTS, TYPE_NAMES, Type
-from pykubelet.apiserver.apiextensions.cel.values import (
+from pykubelet.api.cel.library import times
+from pykubelet.api.cel.types import DYN, OBJECTS, TYPE_NAMES, Type
+from pykubelet.api.cel.values import (
     MAX_UINT64,
     NANOSECONDS,
     CelError,
@@ -24,6 +22,8 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     kind_of,
     uint64,
 )
+from pykubelet.api.go_print import float_text
+from pykubelet.api.quantity import MAX_INT64, MIN_INT64, parse_int64
 
 _UINT = re.compile("0*([0-9]{1,20})", re.ASCII)
 _DOUBLE = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)

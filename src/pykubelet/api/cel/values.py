@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from pykubelet.api.cel.types import Type
 from pykubelet.api.quantity import MAX_INT64, MIN_INT64
-from pykubelet.apiserver.apiextensions.cel.types import Type
 
 
 class CelError(Exception):

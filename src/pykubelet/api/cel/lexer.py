@@ -6,8 +6,8 @@ Upstream: vendor/github.com/google/cel-go/parser/gen/CEL.g4, vendor/github.com/g
 import re
 from typing import Any, NamedTuple
 
+from pykubelet.api.cel.values import MAX_UINT64, Issue, Uint
 from pykubelet.api.quantity import MAX_INT64
-from pykubelet.apiserver.apiextensions.cel.values import MAX_UINT64, Issue, Uint
 
 _ESCAPE = r"\\(?:[abfnrtv\"'\\?`]|[0-3][0-7]{2}|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _STRING = (
