@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pykubelet.api.cel.library import (
+    authz,
     conversions,
     lists,
     networks,
@@ -56,6 +57,7 @@ def _table() -> dict[str, list[Overload]]:
         networks.OVERLOADS,
         strings.FORMAT_OVERLOADS,
         semver.OVERLOADS,
+        authz.OVERLOADS,
     )
     found: dict[str, list[Overload]] = {}
     for library in libraries:

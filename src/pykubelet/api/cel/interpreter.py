@@ -18,6 +18,7 @@ from typing import Any
 from pykubelet.api.cel import ast
 from pykubelet.api.cel.checker import called_function, check_expression
 from pykubelet.api.cel.functions import Overload, resolve_overload
+from pykubelet.api.cel.library.authz import CHECK_STEPS, AccessDecision
 from pykubelet.api.cel.library.lists import QUADRATIC
 from pykubelet.api.cel.library.operators import element, optional_element
 from pykubelet.api.cel.parser import parse
@@ -183,6 +184,9 @@ class Compiler:
 
     def _select(self, node: ast.Select) -> Code:
         name = ast.qualified_name(node)
+        if name in self._places:
+            # A variable with a dot: `authorizer.requestResource`.
+            return self._named(name)
         if name in TYPE_NAMES and name.partition(".")[0] not in self._places:
             return _constant(TYPE_NAMES[name])
         operand, field = self.code(node.operand), node.field
@@ -288,6 +292,8 @@ def _called(name: str, codes: list[Code], candidates: Sequence[Overload]) -> Cod
         result = compute(*values)
         if type(result) in _SIZED:
             spend_steps(frame, len(result) // 10)
+        elif type(result) is AccessDecision:
+            spend_steps(frame, CHECK_STEPS)
         return result
 
     return called

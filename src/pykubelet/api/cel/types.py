@@ -53,6 +53,11 @@ OBJECTS = {
         "kubernetes.NamedFormat",
         "net.IP",
         "net.CIDR",
+        "kubernetes.authorization.Authorizer",
+        "kubernetes.authorization.PathCheck",
+        "kubernetes.authorization.GroupCheck",
+        "kubernetes.authorization.ResourceCheck",
+        "kubernetes.authorization.Decision",
     )
 }
 _SIMPLE = {each.name: each for each in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, DYN, TIMESTAMP, DURATION, TYPE)}

@@ -32,6 +32,8 @@ class AdmissionAttributes:
     dry_run: bool = False
     warn: Callable[[str], None] = _ignore
     """Adds a warning to the response."""
+    options: Document | None = None
+    """The request's CreateOptions, UpdateOptions, PatchOptions or DeleteOptions, which webhooks and expressions see."""
 
 
 class AdmissionPlugin(Protocol):
