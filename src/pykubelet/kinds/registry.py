@@ -42,6 +42,8 @@ from pykubelet.kinds import (
     service_account,
     stateful_set,
     storage_class,
+    validating_admission_policy,
+    validating_admission_policy_binding,
 )
 from pykubelet.kinds.job import strategy as job
 from pykubelet.kinds.kind import Kind
@@ -91,4 +93,6 @@ KINDS: tuple[Kind, ...] = (
     role_binding.ROLE_BINDING,
     role.ROLE,
     *access_review.KINDS,
+    validating_admission_policy.KIND,
+    validating_admission_policy_binding.KIND,
 )

@@ -143,6 +143,8 @@ EMPTY: dict[str, list[Any]] = {
     "storageclasses.storage.k8s.io": ["", "", "Delete", "Immediate", False, "<unknown>"],
     "clusterrolebindings.rbac.authorization.k8s.io": ["", "/", "<unknown>", "", "", ""],
     "rolebindings.rbac.authorization.k8s.io": ["", "/", "<unknown>", "", "", ""],
+    "validatingadmissionpolicies.admissionregistration.k8s.io": ["", 0, "<unset>", "<unknown>"],
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": ["", "", "<unset>", "<unknown>"],
     SCALE: ["", 0, 0, "<unknown>"],
 }
 

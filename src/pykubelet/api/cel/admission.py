@@ -18,6 +18,7 @@ from pykubelet.api.cel.types import (
     list_of,
     map_of,
     object_type,
+    runtime_name,
 )
 from pykubelet.api.cel.values import ExpressionError
 
@@ -100,8 +101,9 @@ def compile_admission(text: str, variables: Mapping[str, Type], *results: Type) 
     except InstantiationError as error:
         return AdmissionExpression(text, error=f"program instantiation failed: {error}")
     if results and program.result not in results:
-        wanted = str(results[0]) if len(results) == 1 else f"one of [{' '.join(map(str, results))}]"
-        return AdmissionExpression(text, error=f"must evaluate to {wanted} but got {program.result}")
+        names = list(map(runtime_name, results))
+        wanted = names[0] if len(names) == 1 else f"one of [{' '.join(names)}]"
+        return AdmissionExpression(text, error=f"must evaluate to {wanted} but got {runtime_name(program.result)}")
     return AdmissionExpression(text, program)
 
 

@@ -17,10 +17,9 @@ from pykubelet.api.cel.library import (
     strings,
     times,
 )
-from pykubelet.api.cel.types import Signature, Type, signature
+from pykubelet.api.cel.types import RUNTIME_NAMES, Signature, Type, signature
 from pykubelet.api.cel.values import CelError, kind_of, no_such_overload
 
-_RUNTIME_NAMES = {"timestamp": "google.protobuf.Timestamp", "duration": "google.protobuf.Duration"}
 _ANY = frozenset({"dyn", "param"})
 
 
@@ -37,7 +36,7 @@ class Overload(NamedTuple):
 def _is_taken(wanted: Type, value: Any) -> bool:
     if wanted.kind in _ANY:
         return True
-    if _RUNTIME_NAMES.get(wanted.name, wanted.name) != kind_of(type(value)):
+    if RUNTIME_NAMES.get(wanted.name, wanted.name) != kind_of(type(value)):
         return False
     # The first item stands for all; nested lists are left to the function.
     is_typed = wanted.kind == "list" and wanted.params[0].kind != "list" and value

@@ -160,8 +160,15 @@ def _named(name: str, inner: Sequence[Type]) -> Type:
 
 
 Bindings = dict[str, Type]
+RUNTIME_NAMES = {"timestamp": "google.protobuf.Timestamp", "duration": "google.protobuf.Duration"}
 _NULLABLE = frozenset({"object", "optional", "timestamp", "duration"})
 _WITH_PARAMS = frozenset({"list", "map", "optional"})
+
+
+def runtime_name(given: Type) -> str:
+    """The name of a type at run time, as Go prints it."""
+    name = RUNTIME_NAMES.get(given.name, given.name)
+    return f"{name}({', '.join(map(runtime_name, given.params))})" if given.params else name
 
 
 def is_dyn_or_error(given: Type) -> bool:
