@@ -88,6 +88,8 @@ SCHEMA_KINDS = (
         "authentication.v1.SelfSubjectReview",
         "apiextensions.v1.CustomResourceDefinition",
         "admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+        "admissionregistration.v1.MutatingWebhookConfiguration",
+        "admissionregistration.v1.ValidatingWebhookConfiguration",
     ],
 )
 

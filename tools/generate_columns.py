@@ -54,6 +54,8 @@ PRINTERS: dict[str, str] = {
     "scale": "scale",
     "validatingAdmissionPolicy": "validatingadmissionpolicies.admissionregistration.k8s.io",
     "validatingAdmissionPolicyBinding": "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingWebhook": "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingWebhook": "validatingwebhookconfigurations.admissionregistration.k8s.io",
 }
 ALIASES = {"events": "events.events.k8s.io"}
 DEFAULT_COLUMNS = (("Name", "string", "name", "name"), ("Created At", "date", "", "creationTimestamp"))

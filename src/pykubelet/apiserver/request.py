@@ -57,6 +57,8 @@ class ApiRequest:
     user_agent: str = ""
     warnings: list[str] = field(default_factory=list)
     """Warnings for the sender, recorded while the request is handled; `Server.handle` adds them to the response."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """What admission adds to the request's line in the audit log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ from pykubelet.kinds import (
     storage_class,
     validating_admission_policy,
     validating_admission_policy_binding,
+    webhook_configuration,
 )
 from pykubelet.kinds.job import strategy as job
 from pykubelet.kinds.kind import Kind
@@ -93,6 +94,8 @@ KINDS: tuple[Kind, ...] = (
     role_binding.ROLE_BINDING,
     role.ROLE,
     *access_review.KINDS,
+    webhook_configuration.MUTATING,
     validating_admission_policy.KIND,
     validating_admission_policy_binding.KIND,
+    webhook_configuration.VALIDATING,
 )

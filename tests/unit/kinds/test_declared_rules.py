@@ -62,6 +62,8 @@ RULES: dict[str, tuple[str, ...]] = {
     "node.v1.RuntimeClass": (*_BASIC, *_WARNED, *_ON_UPDATE, *_CONDITIONAL),
     "scheduling.v1.PriorityClass": _PREPARED,
     "storage.v1.StorageClass": (*_BASIC, *_WARNED),
+    "admissionregistration.v1.MutatingWebhookConfiguration": (*_PREPARED, *_CONDITIONAL),
+    "admissionregistration.v1.ValidatingWebhookConfiguration": (*_PREPARED, *_CONDITIONAL),
     "admissionregistration.v1.ValidatingAdmissionPolicy": (*_WHOLE, *_CONDITIONAL),
     "admissionregistration.v1.ValidatingAdmissionPolicyBinding": (*_PREPARED, *_CONDITIONAL),
     "rbac.v1.ClusterRoleBinding": (*_BASIC, *_ON_UPDATE),

@@ -7,6 +7,7 @@ staging/src/k8s.io/apiserver/pkg/registry/rest/create.go
 
 from pykubelet.api.errors import AlreadyExists, ApiError
 from pykubelet.api.serializer import Document, encode
+from pykubelet.apiserver.admission.plugin.webhook.reviews import reviewed
 from pykubelet.apiserver.errors import already_exists, invalid_object, no_unique_name
 from pykubelet.apiserver.handlers.options import parse_revision, write_options
 from pykubelet.apiserver.handlers.write import (
@@ -83,11 +84,15 @@ async def _create_named(write: WriteRequest, document: Document, name: str) -> b
         return stored_form(served, new)
 
     key = key_of(served, write.namespace, name)
-    if write.options.dry_run:
-        return served_text(served, encode(decide(store.newest(key))))
-    entry = await store.write(key, decide)
-    assert entry is not None
-    return served_text(served, entry.text)
+
+    async def stored() -> bytes:
+        if write.options.dry_run:
+            return encode(decide(store.newest(key)))
+        entry = await store.write(key, decide)
+        assert entry is not None
+        return entry.text
+
+    return served_text(served, await reviewed(stored))
 
 
 def new_object(write: WriteRequest, document: Document, name: str) -> Document:
@@ -109,6 +114,7 @@ def new_object(write: WriteRequest, document: Document, name: str) -> Document:
     if errors:
         raise invalid_object(served.resource, name, errors)
     write.warn(*strategy.warnings.create(new))
+    write.validate("create", name, new, None)
     if parse_revision(new["metadata"].get("resourceVersion", "")):
         # Upstream sends no reason with this error.
         raise ApiError("resourceVersion should not be set on objects to be created")

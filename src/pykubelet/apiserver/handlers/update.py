@@ -14,6 +14,7 @@ from pykubelet.api.errors import BadRequest
 from pykubelet.api.field_errors import go_quote, invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver import errors
+from pykubelet.apiserver.admission.plugin.webhook.reviews import reviewed
 from pykubelet.apiserver.fieldmanager.fieldmanager import keep_times
 from pykubelet.apiserver.handlers.create import new_object, read_new_object
 from pykubelet.apiserver.handlers.options import write_options
@@ -79,8 +80,8 @@ class ObjectUpdate:
     or of `create` if there is no live object.
     """
 
-    def __init__(self, write: WriteRequest, strategy: UpdateStrategy | None = None) -> None:
-        self._write = write
+    def __init__(self, write: WriteRequest, strategy: UpdateStrategy | None = None, *, admits: bool = True) -> None:
+        self._write, self._admits = write, admits
         self._strategy = strategy or update_strategy(write.served, write.request.subresource)
         self._created = False
         self._removed: Document | None = None
@@ -104,8 +105,9 @@ class ObjectUpdate:
         """The document to store in place of the old one, admitted and validated; None to remove the object."""
         write, strategy = self._write, self._strategy
         resource, name, current = write.served.resource, write.request.name, old["metadata"]
-        admitted = write.admit("update", name, check_name(new, write), old)
-        assert admitted is not None
+        admitted = check_name(new, write)
+        if self._admits:
+            admitted = write.admit("update", name, admitted, old) or admitted
         admitted, warnings = without_repeated_owners(admitted, when=AFTER_ADMISSION)
         write.warn(*warnings)
         _check_version(admitted["metadata"].get("resourceVersion") or "", current["resourceVersion"], write)
@@ -117,6 +119,8 @@ class ObjectUpdate:
             raise errors.invalid_object(resource, name, found)
         write.warn(*strategy.warnings(new, old))
         new = keep_times(new, old)
+        if self._admits:
+            write.validate("update", name, new, old)
         if has_nothing_left(new, old):
             self._removed = new
             return None
@@ -126,14 +130,19 @@ class ObjectUpdate:
         """Writes what the decision returns, or only computes it for a dry run; the response is the new object."""
         write, served, store = self._write, self._write.served, self._write.scope.store
         key = key_of(served, write.namespace, write.request.name)
-        text = b""
-        if write.options.dry_run:
+
+        async def stored() -> bytes | None:
+            if not write.options.dry_run:
+                entry = await store.write(key, decide)
+                return None if entry is None else entry.text
             existing = store.newest(key)
-            if (stored := decide(existing)) is not None:
-                version = existing.document["metadata"]["resourceVersion"] if existing is not None else None
-                text = served_text(served, encode(with_metadata(stored, resourceVersion=version)))
-        elif (entry := await store.write(key, decide)) is not None:
-            text = served_text(served, entry.text)
+            if (computed := decide(existing)) is None:
+                return None
+            version = existing.document["metadata"]["resourceVersion"] if existing is not None else None
+            return encode(with_metadata(computed, resourceVersion=version))
+
+        text = await reviewed(stored)
+        text = b"" if text is None else served_text(served, text)
         if self._removed is not None:
             # The update removed the last finalizer: the response is the object as it would have been stored.
             text = encode(self._removed)

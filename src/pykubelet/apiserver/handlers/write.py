@@ -12,7 +12,7 @@ staging/src/k8s.io/apiserver/pkg/admission/chain.go
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
@@ -20,13 +20,14 @@ from pykubelet.api.errors import TooLarge
 from pykubelet.api.field_errors import FieldError, each_invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import format_time
-from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, AdmissionVerb, ValidatePlugin
+from pykubelet.apiserver.admission.plugin.webhook.reviews import RequestReviews
 from pykubelet.apiserver.authorization.authorizer import forbidden_error
 from pykubelet.apiserver.errors import namespace_mismatch
 from pykubelet.apiserver.fieldmanager import fieldmanager
 from pykubelet.apiserver.fieldmanager.managedfields import manager_name
 from pykubelet.apiserver.fieldmanager.typeconverter import TypeConverter
-from pykubelet.apiserver.handlers.options import WriteOptions
+from pykubelet.apiserver.handlers.options import WriteOptions, stated_options
 from pykubelet.apiserver.request import ApiRequest, AuthorizationAttributes, AuthorizationDecision
 from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread
 from pykubelet.apiserver.storage.interfaces import Store
@@ -62,6 +63,10 @@ class RequestScope:
     ids: Ids
     schemas: TypeConverter
     admission: Sequence[AdmissionPlugin] = ()
+    validation: Sequence[ValidatePlugin] = ()
+    """What validates after the kind's own rules: policies."""
+    reviews: RequestReviews | None = None
+    """The answers of webhooks, if any are configured."""
     authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all
 
     def now(self) -> str:
@@ -75,6 +80,8 @@ class WriteRequest:
     scope: RequestScope
     request: ApiRequest
     options: WriteOptions
+    state_options: Callable[[], Document | None] | None = None
+    """Makes the options for webhooks, where they are not those of the query."""
 
     @property
     def served(self) -> Kind:
@@ -100,13 +107,26 @@ class WriteRequest:
         if texts:
             self.request.warnings[:] = dict.fromkeys((*self.request.warnings, *texts))
 
-    def admit(
-        self, verb: Literal["create", "update", "delete"], name: str, new: Document | None, old: Document | None
-    ) -> Document | None:
-        """Runs the admission plugins; returns the object as they changed it."""
+    def admit(self, verb: AdmissionVerb, name: str, new: Document | None, old: Document | None) -> Document | None:
+        """Runs the admission plugins and mutating webhooks; returns the object as they changed it."""
+        scope, attributes = self.scope, self._attributes(verb, name)
+        run = partial(run_admission, scope.admission)
+        return run(attributes, new, old) if scope.reviews is None else scope.reviews.admit(attributes, new, old, run)
+
+    def validate(self, verb: AdmissionVerb, name: str, new: Document | None, old: Document | None) -> None:
+        """Has policies and validating webhooks look at what would be stored; raises ApiError."""
+        scope = self.scope
+        if scope.validation or scope.reviews is not None:
+            attributes = self._attributes(verb, name)
+            for validate in scope.validation:
+                validate(attributes, new, old)
+            if scope.reviews is not None:
+                scope.reviews.validate(attributes, new, old)
+
+    def _attributes(self, verb: AdmissionVerb, name: str) -> AdmissionAttributes:
         request = self.request
         is_namespace = self.served.resource.group_resource == "namespaces"
-        attributes = AdmissionAttributes(
+        return AdmissionAttributes(
             user=request.user,
             verb=verb,
             served=self.served,
@@ -115,8 +135,9 @@ class WriteRequest:
             subresource=request.subresource,
             dry_run=self.options.dry_run,
             warn=self.warn,
+            state_options=partial(stated_options, request) if self.state_options is None else self.state_options,
+            annotate=request.annotations.__setitem__,
         )
-        return run_admission(self.scope.admission, attributes, new, old)
 
     def authorize_create(self) -> None:
         """Raises Forbidden if the sender may update such an object but not create one."""

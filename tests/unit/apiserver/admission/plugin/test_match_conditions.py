@@ -33,7 +33,12 @@ def authorize(review: AuthorizationAttributes) -> AuthorizationDecision:
 def matches(*expressions: str, fails: bool = True, new: Any = POD, old: Any = None) -> bool:
     user = UserInfo("ann", ("dev",), extra={"scopes": ("a", "b")})
     attributes = AdmissionAttributes(
-        user=user, verb="create", served=PODS, namespace="shop", name="one", options={"kind": "CreateOptions"}
+        user=user,
+        verb="create",
+        served=PODS,
+        namespace="shop",
+        name="one",
+        state_options=lambda: {"kind": "CreateOptions"},
     )
     request = admission_request(attributes, Invocation(PODS, resource_name(PODS), kind_name(PODS)))
     values = admission_values(attributes, request, new, old, authorize=authorize)

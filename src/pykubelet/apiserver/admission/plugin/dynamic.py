@@ -1,0 +1,18 @@
+"""DynamicAdmission: the part of admission that objects of the API configure.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/server/plugins.go
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pykubelet.apiserver.admission.interfaces import ValidatePlugin
+from pykubelet.apiserver.admission.plugin.webhook.dispatcher import AdmissionWebhooks
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicAdmission:
+    """What looks at writes after the kind's own rules, and the webhooks of both types."""
+
+    validation: Sequence[ValidatePlugin] = ()
+    webhooks: AdmissionWebhooks | None = None
