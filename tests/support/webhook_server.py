@@ -66,7 +66,9 @@ class _Handler(BaseHTTPRequestHandler):
         body = {**review, "response": {"uid": request["uid"], **answer(path, request)}}
         body.pop("request")
         text = b"oops" if path == "/fail" else b"not json" if path == "/garbage" else json.dumps(body).encode()
-        self.send_response(500 if path == "/fail" else 200)
+        self.send_response({"/fail": 500, "/redirect": 307}.get(path, 200))
+        if path == "/redirect":
+            self.send_header("Location", "/ok")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
         self.wfile.write(text)
@@ -109,7 +111,8 @@ class WebhookServer:
 
     def requests(self) -> list[dict[str, Any]]:
         """The requests since the last call."""
-        lines = self._log.read_text().splitlines()[self._read :]
+        # The last line may be in the making.
+        lines = self._log.read_text().split("\n")[self._read : -1]
         self._read += len(lines)
         return [json.loads(line) for line in lines]
 

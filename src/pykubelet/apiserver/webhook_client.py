@@ -142,7 +142,7 @@ class WebhookClient:
             raise WebhookCallError(f'Post "{url}": context deadline exceeded') from None
         except HttpFailure as error:
             raise WebhookCallError(str(error)) from error
-        if answer.code >= 400:
+        if not 200 <= answer.code < 300:
             raise WebhookCallError(_status_text(answer.code, answer.body))
         try:
             return decode_document(answer.body)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kubectl import Kubectl
+from pykubelet.podnetwork.node_address import node_address
 from pykubelet_process import ServerProcess
+from requirements import missing
 from webhook_server import WebhookServer
 
 KINDS = {"Mutating": "mutatingwebhookconfigurations", "Validating": "validatingwebhookconfigurations"}
@@ -188,6 +190,14 @@ def test_the_certificate_and_the_address_must_be_right(cluster: Cluster) -> None
     )
 
 
+def test_redirects_are_not_followed(cluster: Cluster) -> None:
+    """Else a webhook could have the server ask others for it."""
+    cluster.configure("Validating", cluster.webhook("/redirect"))
+
+    assert "the server responded with the status code 307 but did not return more information" in cluster.refusal()
+    assert [request["path"] for request in cluster.hooks.requests()] == ["/redirect?timeout=10s"]
+
+
 def test_a_service_without_endpoints_cannot_be_called(cluster: Cluster) -> None:
     service = {"name": "hook", "namespace": cluster.kubectl.namespace, "path": "/ok"}
     client = {"service": service, "caBundle": cluster.hooks.ca_bundle}
@@ -254,3 +264,134 @@ def test_metrics_count_calls(cluster: Cluster) -> None:
     page = cluster.kubectl("get", "--raw", "/metrics")
     assert 'apiserver_admission_webhook_rejection_count{error_type="no_error",name="deny.example.com"' in page
     assert 'apiserver_admission_webhook_admission_duration_seconds_bucket{le="0.005",name="deny.example.com"' in page
+
+
+def test_a_webhook_is_called_through_a_service(cluster: Cluster, tmp_path: Path) -> None:
+    """The server resolves the service to an endpoint, and expects the service's name in the certificate."""
+    address = node_address()
+    if not address:
+        missing("the machine has no address but loopback")
+    namespace = cluster.kubectl.namespace
+    hooks = WebhookServer(tmp_path, f"hook.{namespace}.svc", host=address)
+    metadata = {"name": "hook", "labels": {"kubernetes.io/service-name": "hook"}}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 443}]}}
+    endpoints = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": metadata,
+        "addressType": "IPv4",
+        "ports": [{"name": "", "port": hooks.port, "protocol": "TCP"}],
+        "endpoints": [{"addresses": [address]}],
+    }
+    reference = {"name": "hook", "namespace": namespace, "path": "/deny"}
+    client = {"service": reference, "caBundle": hooks.ca_bundle}
+    cluster.configure("Validating", cluster.webhook("/deny", clientConfig=client))
+    try:
+        cluster.create(service)
+        assert 'no endpoints available for service "hook"' in cluster.refusal()
+        cluster.create(endpoints)
+        assert "denied the request: not here" in cluster.refusal()
+        assert hooks.requests()[-1]["host"] == f"hook.{namespace}.svc:443"
+        client["service"] = {**reference, "path": "/ok", "port": 444}
+        cluster.configure("Validating", cluster.webhook("/ok", clientConfig=client))
+        assert 'no service port 444 found for service "hook"' in cluster.refusal()
+    finally:
+        hooks.stop()
+
+
+def test_connections_are_denied_with_their_options(cluster: Cluster) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {"containers": [{"name": "c", "image": "web:1"}]},
+    }
+    cluster.create(pod)
+    cluster.configure("Validating", cluster.webhook("/deny", "pods/*", "CONNECT"))
+
+    assert "denied the request: not here" in cluster.kubectl.fails("exec", "-i", "web", "-c", "c", "--", "ls", "-l")
+    asked = cluster.hooks.requests()[-1]
+    assert (asked["operation"], asked["subResource"], asked["name"]) == ("CONNECT", "exec", "web")
+    assert asked["object"] == {
+        "kind": "PodExecOptions",
+        "apiVersion": "v1",
+        "stdin": True,
+        "stdout": True,
+        "stderr": True,
+        "container": "c",
+        "command": ["ls", "-l"],
+    }
+
+
+def test_subresources_are_reviewed_with_their_own_kinds(cluster: Cluster) -> None:
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "shop"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "shop"}},
+            "template": {
+                "metadata": {"labels": {"app": "shop"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    }
+    cluster.create(deployment)
+    cluster.configure("Validating", cluster.webhook("/ok", "*/scale"))
+
+    cluster.kubectl("scale", "deployment", "shop", "--replicas=3")
+    asked = cluster.hooks.requests()[-1]
+    assert asked["kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert (asked["object"]["kind"], asked["object"]["spec"]) == ("Scale", {"replicas": 3})
+    assert asked["oldObject"]["spec"] == {"replicas": 1}
+    assert cluster.kubectl.json("get", "deployment", "shop")["spec"]["replicas"] == 3
+
+
+def test_custom_resources_are_mutated_and_pruned(cluster: Cluster) -> None:
+    """Webhooks of any kind apply to custom resources; unknown fields that they add are dropped."""
+    data = {"type": "object", "properties": {"first": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"data": data}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "hats.webhooks.example.com"},
+        "spec": {
+            "group": "webhooks.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "hats", "kind": "Hat"},
+            "versions": [
+                {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": schema}}
+                for name in ("v1", "v2")
+            ],
+        },
+    }
+    cluster.create(definition)
+    try:
+        cluster.kubectl("wait", "--for=condition=Established", "crd", "hats.webhooks.example.com", "--timeout=20s")
+        first = cluster.webhook("/first", "hats", "CREATE")
+        first["rules"][0]["apiVersions"] = ["v1"]
+        cluster.configure("Mutating", first, cluster.webhook("/second", "hats", "CREATE"))
+        hat = {"apiVersion": "webhooks.example.com/v2", "kind": "Hat", "metadata": {"name": "one"}}
+        created = cluster.create(hat)
+        assert (created["apiVersion"], created["data"]) == ("webhooks.example.com/v2", {"first": "once"})
+        as_v1, as_v2 = cluster.hooks.requests()
+        assert (as_v1["object"]["apiVersion"], as_v1["kind"]["version"]) == ("webhooks.example.com/v1", "v1")
+        assert as_v1["requestKind"]["version"] == as_v2["kind"]["version"] == "v2"
+        assert as_v2["object"]["apiVersion"] == "webhooks.example.com/v2"
+    finally:
+        cluster.kubectl("delete", "crd", "hats.webhooks.example.com", "--timeout=20s")
+
+
+def test_an_update_that_meets_another_change_is_reviewed_again(cluster: Cluster) -> None:
+    """What is stored was reviewed as it is: a change in between has the webhook called for the new state."""
+    cluster.create()
+    cluster.configure(
+        "Validating", cluster.webhook("/slow", operations="UPDATE", failurePolicy="Ignore", timeoutSeconds=2)
+    )
+    first = cluster.kubectl.start("label", "configmap", "one", "first=yes")
+    while not cluster.hooks.requests():
+        assert first.poll() is None
+    cluster.kubectl("delete", "validatingwebhookconfiguration", "test")
+    cluster.kubectl("label", "configmap", "one", "second=yes")
+    assert first.communicate(timeout=20)[0] == "configmap/one labeled\n"
+    assert cluster.kubectl.json("get", "configmap", "one")["metadata"]["labels"] == {"first": "yes", "second": "yes"}
