@@ -12,7 +12,7 @@ from pykubelet.api.errors import ApiError
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
 from pykubelet.apiserver.admission.plugin.dynamic import DynamicAdmission
-from pykubelet.apiserver.admission.plugin.webhook.reviews import RequestReviews, reviewed
+from pykubelet.apiserver.admission.plugin.webhook.reviews import reviewed
 from pykubelet.apiserver.errors import no_such_method
 from pykubelet.apiserver.fieldmanager.typeconverter import TypeConverter
 from pykubelet.apiserver.handlers.binding import bind_pod
@@ -76,7 +76,7 @@ class Server:
         dynamic: DynamicAdmission = DynamicAdmission(),  # noqa: B008  it is frozen
         authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all,
     ) -> None:
-        self._webhooks = dynamic.webhooks
+        self._dynamic = dynamic
         self._scope = RequestScope(
             store=store,
             clock=clock,
@@ -107,15 +107,10 @@ class Server:
 
     def _scope_of(self, request: ApiRequest, *, connects: bool = False) -> RequestScope:
         """The scope of a request; with webhooks, time and UID stand still, so that a write may be decided repeatedly."""
-        if self._webhooks is None or (request.verb in _READS and not connects) or not self._webhooks.is_configured:
-            return self._scope
         scope = self._scope
-        return replace(
-            scope,
-            clock=StoppedClock(scope.clock),
-            ids=OneUid(scope.ids),
-            reviews=RequestReviews(self._webhooks),
-        )
+        if (request.verb in _READS and not connects) or (reviews := self._dynamic.reviews()) is None:
+            return scope
+        return replace(scope, clock=StoppedClock(scope.clock), ids=OneUid(scope.ids), reviews=reviews)
 
     async def handle_itself(self, request: ApiRequest) -> ApiResponse | WatchStream:
         """Handles a request of the server for its own objects, without webhooks, which cannot answer while it starts."""

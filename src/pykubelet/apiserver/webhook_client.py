@@ -19,7 +19,7 @@ from pykubelet.api.serializer import DecodeError, Document, decode_document, enc
 from pykubelet.apiserver.podproxy.location import is_proxyable
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 from pykubelet.httpserver.http_failure import HttpFailure
-from pykubelet.httpserver.https_client import HttpsClient, HttpsPost
+from pykubelet.httpserver.https_client import BadAuthorities, HttpsClient, HttpsPost
 
 MAX_CALLS = 100
 """Calls of one webhook at a time; further ones wait, within their timeout."""
@@ -43,7 +43,14 @@ _ROUTABLE = ("ClusterIP", "LoadBalancer", "NodePort")
 
 
 class WebhookCallError(Exception):
-    """A webhook could not be called, or gave no usable answer; the message has upstream's words."""
+    """A webhook could not be called, or gave no usable answer; the message has upstream's words.
+
+    `stage` is what failed: the call, or the preparation for it.
+    """
+
+    def __init__(self, message: str, stage: str = "failed to call webhook") -> None:
+        super().__init__(message)
+        self.stage = stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,8 @@ class WebhookClient:
             raise WebhookCallError(f'Post "{url}": context deadline exceeded') from None
         except HttpFailure as error:
             raise WebhookCallError(str(error)) from error
+        except BadAuthorities as error:
+            raise WebhookCallError(str(error), "could not get REST client") from error
         if not 200 <= answer.code < 300:
             raise WebhookCallError(_status_text(answer.code, answer.body))
         try:

@@ -164,8 +164,9 @@ async def serving(
         usage = _usage_scraper(store, node_proxy)
         own = MetricsApi(usage, store.get, clock).handlers()
         reviews = AccessReviews(authenticator, authorizer, clock).handlers()
-        issuer = TokenRequests(tokens=tokens, store=store, clock=clock, admission=admission)
         webhooks = _webhooks(store, registry, authorizer, clock, ids, network.dialer)
+        dynamic = DynamicAdmission(webhooks=webhooks)
+        issuer = TokenRequests(tokens=tokens, store=store, clock=clock, admission=admission, dynamic=dynamic)
         server = Server(
             store=store,
             registry=registry,
@@ -173,7 +174,7 @@ async def serving(
             ids=ids,
             admission=admission,
             handlers={**own, **reviews, ("serviceaccounts", "token"): issuer},
-            dynamic=DynamicAdmission(webhooks=webhooks),
+            dynamic=dynamic,
             authorize=authorizer.decide,
         )
         await asyncio.gather(

@@ -40,6 +40,17 @@ class HttpsResponse:
     body: bytes
 
 
+class BadAuthorities(Exception):
+    """The authorities of a request are not certificates."""
+
+    def __init__(self) -> None:
+        super().__init__("unable to load root certificates: unable to parse bytes as PEM block")
+
+
+class _TooLongError(Exception):
+    """The response exceeds the limit."""
+
+
 class HttpsClient:
     """Sends requests; every one has a connection of its own, so that each goes to the address resolved for it."""
 
@@ -47,14 +58,16 @@ class HttpsClient:
         self._dialer = dialer or Dialer()
 
     async def post(self, request: HttpsPost) -> HttpsResponse:
-        """Posts a JSON document; HttpFailure if there is no response."""
+        """Posts a JSON document; HttpFailure if there is no response, BadAuthorities if its authorities are none."""
         url = URL(request.url)
+        try:
+            context = _context(request.authorities)
+        except (ssl.SSLError, ValueError) as error:
+            raise BadAuthorities from error
         try:
             name = url.host or ""
             host, port = request.address or (name, url.port or 443)
-            connector = aiohttp.TCPConnector(
-                ssl=_context(request.authorities), force_close=True, socket_factory=self._dialer.socket_factory
-            )
+            connector = aiohttp.TCPConnector(ssl=context, force_close=True, socket_factory=self._dialer.socket_factory)
             async with (
                 self._dialer.prepared(host),
                 aiohttp.ClientSession(
@@ -75,7 +88,7 @@ class HttpsClient:
                 ) as response,
             ):
                 return HttpsResponse(response.status, await _body(response))
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (aiohttp.ClientError, OSError, ValueError, _TooLongError) as error:
             raise HttpFailure(f'Post "{request.url}": {_failure(error, url.host or "")}') from error
 
 
@@ -84,7 +97,7 @@ async def _body(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
         body += chunk
         if len(body) > MAX_RESPONSE_BYTES:
-            raise ValueError
+            raise _TooLongError
     return bytes(body)
 
 
@@ -96,7 +109,7 @@ def _context(authorities: str) -> ssl.SSLContext:
 def _failure(error: Exception, name: str) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"tls: failed to verify certificate: x509: {_certificate_problem(error.certificate_error, name)}"
-    if type(error) is ValueError:
+    if isinstance(error, _TooLongError):
         return f"http: response body too large: it has more than {MAX_RESPONSE_BYTES} bytes"
     return request_failure(error)
 

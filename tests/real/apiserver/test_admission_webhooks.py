@@ -183,6 +183,12 @@ def test_the_certificate_and_the_address_must_be_right(cluster: Cluster) -> None
         f'Post "{url}?timeout=10s": tls: failed to verify certificate: x509: certificate signed by' in cluster.refusal()
     )
 
+    no_certificate = {"url": url, "caBundle": "bm90aGluZw=="}
+    cluster.configure("Validating", cluster.webhook("/ok", clientConfig=no_certificate))
+    assert (
+        'failed calling webhook "ok.example.com": could not get REST client: unable to load root' in cluster.refusal()
+    )
+
     cluster.configure("Validating", cluster.webhook("/ok", clientConfig={"url": "https://127.0.0.1:1/ok"}))
     assert (
         'Post "https://127.0.0.1:1/ok?timeout=10s": dial tcp 127.0.0.1:1: connect: connection refused'
@@ -345,6 +351,22 @@ def test_subresources_are_reviewed_with_their_own_kinds(cluster: Cluster) -> Non
     assert (asked["object"]["kind"], asked["object"]["spec"]) == ("Scale", {"replicas": 3})
     assert asked["oldObject"]["spec"] == {"replicas": 1}
     assert cluster.kubectl.json("get", "deployment", "shop")["spec"]["replicas"] == 3
+
+
+def test_requests_for_tokens_are_reviewed(cluster: Cluster) -> None:
+    cluster.kubectl("create", "serviceaccount", "robot")
+    cluster.configure("Validating", cluster.webhook("/deny", "serviceaccounts/token"))
+
+    assert "denied the request: not here" in cluster.kubectl.fails("create", "token", "robot")
+    assert cluster.hooks.requests()[-1]["kind"]["kind"] == "TokenRequest"
+
+
+def test_a_deletion_cannot_be_mutated(cluster: Cluster) -> None:
+    cluster.create()
+    cluster.configure("Mutating", cluster.webhook("/second", operations="DELETE"))
+
+    error = "attempted to modify the object, which is not supported for this operation"
+    assert f'admission webhook "second.example.com" {error}' in cluster.kubectl.fails("delete", "configmap", "one")
 
 
 def test_custom_resources_are_mutated_and_pruned(cluster: Cluster) -> None:

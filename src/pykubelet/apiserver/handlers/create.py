@@ -14,7 +14,6 @@ from pykubelet.apiserver.handlers.write import (
     AFTER_ADMISSION,
     RequestScope,
     WriteRequest,
-    check_size,
     creation_errors,
     in_namespace,
     with_metadata,
@@ -23,6 +22,7 @@ from pykubelet.apiserver.handlers.write import (
 )
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import LARGE_BYTES, decode_in_thread, read_object, warnings_of
+from pykubelet.apiserver.serializer.object_size import check_size
 from pykubelet.apiserver.storage.codec import key_of, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 

@@ -21,7 +21,7 @@ from pykubelet.api.yaml.read import read_stream
 from pykubelet.apiserver.errors import conflict, invalid, unknown_format, unknown_patch_type, unprocessable
 from pykubelet.apiserver.handlers.options import APPLY_PATCH, IGNORE, STRICT, write_options
 from pykubelet.apiserver.handlers.update import ObjectUpdate
-from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, check_size
+from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decode_errors import conversion_error, fatal_error
 from pykubelet.apiserver.serializer.decoder import (
@@ -32,6 +32,7 @@ from pykubelet.apiserver.serializer.decoder import (
     parse_json,
     type_problems,
 )
+from pykubelet.apiserver.serializer.object_size import check_size
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
 JSON_PATCH = "application/json-patch+json"

@@ -16,7 +16,6 @@ from typing import Any
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
-from pykubelet.api.errors import TooLarge
 from pykubelet.api.field_errors import FieldError, each_invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import format_time
@@ -35,10 +34,6 @@ from pykubelet.kinds.kind import Kind
 from pykubelet.kinds.metadata import generic_metadata_errors, metadata_update_errors
 
 SYSTEM_FIELDS = frozenset({"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"})
-MAX_OBJECT_BYTES = 3 * 1024 * 1024
-"""As much as a request may have; etcd, which upstream uses, accepts half of it."""
-MAX_INNER_OBJECTS = 100_000
-"""Empty containers and ports, whose defaults are fifty times as long, could be a million of them."""
 AFTER_ADMISSION = " after mutating admission happens"
 # Only the server writes these fields, so an update need not validate them.
 _SERVER_FIELDS = frozenset({"generation", "managedFields", "resourceVersion"})
@@ -214,16 +209,6 @@ def without_system_fields(document: Document) -> Document:
         return document
     kept = {key: value for key, value in metadata.items() if key not in SYSTEM_FIELDS}
     return {**document, "metadata": kept}
-
-
-def check_size(document: Document) -> Document:
-    """Returns the document; TooLarge if it takes more than a second to default and validate."""
-    text = encode(document)
-    if len(text) > MAX_OBJECT_BYTES:
-        raise TooLarge(f"Request entity too large: an object has at most {MAX_OBJECT_BYTES} bytes of JSON")
-    if text.count(b"{") > MAX_INNER_OBJECTS:
-        raise TooLarge(f"Request entity too large: an object has at most {MAX_INNER_OBJECTS} objects within")
-    return document
 
 
 def in_namespace(document: Document, namespace: str) -> Document:

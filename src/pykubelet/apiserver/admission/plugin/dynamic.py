@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pykubelet.apiserver.admission.interfaces import ValidatePlugin
 from pykubelet.apiserver.admission.plugin.webhook.dispatcher import AdmissionWebhooks
+from pykubelet.apiserver.admission.plugin.webhook.reviews import RequestReviews
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +17,8 @@ class DynamicAdmission:
 
     validation: Sequence[ValidatePlugin] = ()
     webhooks: AdmissionWebhooks | None = None
+
+    def reviews(self) -> RequestReviews | None:
+        """What a request needs to be reviewed by webhooks; None if there are none."""
+        webhooks = self.webhooks
+        return None if webhooks is None or not webhooks.is_configured else RequestReviews(webhooks)

@@ -40,6 +40,7 @@ from pykubelet.apiserver.admission.plugin.webhook.review import (
 from pykubelet.apiserver.errors import forbidden
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision
 from pykubelet.apiserver.serializer.decoder import ExpectedKind, check_types
+from pykubelet.apiserver.serializer.object_size import check_size
 from pykubelet.apiserver.storage.codec import served_form, stored_form
 from pykubelet.apiserver.webhook_client import WebhookCallError, WebhookClient
 from pykubelet.kinds.kind import Kind
@@ -129,9 +130,10 @@ class AdmissionWebhooks:
             raise
         except (WebhookCallError, ReviewError) as error:
             code = 503
-            text = f"failed calling webhook {go_quote(webhook.name)}: {error}"
+            why = f"{error.stage}: {error}" if isinstance(error, WebhookCallError) else str(error)
+            text = f"failed calling webhook {go_quote(webhook.name)}: {why}"
             if not webhook.fails:
-                log.warning("failed calling a webhook, failing open", webhook=webhook.name, reason=str(error))
+                log.warning("failed calling a webhook, failing open", webhook=webhook.name, reason=why)
                 self.metrics.failed_open(webhook)
                 return None
             error_type = "calling_webhook_error"
@@ -157,10 +159,7 @@ class AdmissionWebhooks:
             _as_seen(new, attributes, invocation),
             _as_seen(old, attributes, invocation),
         )
-        try:
-            answer = await self.client.call(webhook.target, review, seconds=webhook.seconds)
-        except WebhookCallError as error:
-            raise WebhookCallError(f"failed to call webhook: {error}") from error
+        answer = await self.client.call(webhook.target, review, seconds=webhook.seconds)
         response = read_response(answer, version, uid, mutating=webhook.type == "admit")
         for key, value in response.audit_annotations.items():
             attributes.annotate(f"{webhook.name}/{key}", value)
@@ -263,9 +262,10 @@ def _patched(
         return patched
     if not isinstance(patched.get("metadata"), dict):
         patched = {**patched, "metadata": {}}
+    check_size(patched)
     try:
         check_types(patched, ExpectedKind.of(served))
-        return _as_received(served.strategy.default(patched), attributes, served)
+        return _as_received(check_size(served.strategy.default(patched)), attributes, served)
     except BadRequest as error:
         raise internal_error(error.message) from error
 
