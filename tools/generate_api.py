@@ -24,6 +24,7 @@ VERSION = "v1.34.0"
 
 # The kinds that get a Struct: those that the node or the controllers read or write.
 STRUCT_KINDS = [
+    "admissionregistration.v1.ValidatingAdmissionPolicy",
     "core.v1.Pod",
     "core.v1.PodTemplate",
     "core.v1.Node",
@@ -99,6 +100,9 @@ SCHEMA_KINDS = (
         "authorization.v1.LocalSubjectAccessReview",
         "authentication.v1.SelfSubjectReview",
         "apiextensions.v1.CustomResourceDefinition",
+        "admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+        "admissionregistration.v1.MutatingWebhookConfiguration",
+        "admissionregistration.v1.ValidatingWebhookConfiguration",
     ],
 )
 

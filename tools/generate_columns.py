@@ -65,12 +65,16 @@ PRINTERS: dict[str, str] = {
     "runtimeClass": "runtimeclasses.node.k8s.io",
     "endpointSlice": "endpointslices.discovery.k8s.io",
     "scale": "scale",
+    "validatingAdmissionPolicy": "validatingadmissionpolicies.admissionregistration.k8s.io",
+    "validatingAdmissionPolicyBinding": "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingWebhook": "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingWebhook": "validatingwebhookconfigurations.admissionregistration.k8s.io",
 }
 ALIASES = {"events": "events.events.k8s.io"}
 DEFAULT_COLUMNS = (("Name", "string", "name", "name"), ("Created At", "date", "", "creationTimestamp"))
 
 BLOCK = re.compile(
-    r"^\t(\w+)ColumnDefiniti\w+ :?= (?:append\(\w+, )?\[\]metav1\.TableColumnDefinition\{\n(.*?)^\t\}(?:\.\.\.\))?$",
+    r"^\t(\w+?)(?:ColumnDefiniti\w+)? :?= (?:append\(\w+, )?\[\]metav1\.TableColumnDefinition\{\n(.*?)^\t\}(?:\.\.\.\))?$",
     re.DOTALL | re.MULTILINE,
 )
 COLUMN = re.compile(r"\{Name: (?P<name>\"[^\"]*\"), (?P<rest>.*)\},?")

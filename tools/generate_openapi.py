@@ -19,6 +19,7 @@ VERSION = "v1.34.0"
 
 GROUPS = (
     "io.k8s.api.core.v1.",
+    "io.k8s.api.admissionregistration.v1.",
     "io.k8s.api.apps.v1.",
     "io.k8s.api.authentication.v1.",
     "io.k8s.api.authorization.v1.",

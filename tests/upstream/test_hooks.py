@@ -16,7 +16,8 @@ from pykubelet.api.generated.core import (
     SleepAction,
 )
 from pykubelet.api.pods import PodUid
-from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest
+from pykubelet.httpserver.http_client import HttpGetRequest
+from pykubelet.httpserver.http_failure import HttpFailure
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner, HookFailure
 from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure, RuntimePod, Sandbox
 from pykubelet.runtimes.sim.runtime import SimRuntime

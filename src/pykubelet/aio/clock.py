@@ -25,3 +25,16 @@ class SystemClock:
 
     def monotonic(self) -> float:
         return time.monotonic()  # noqa: TID251  the only module that may
+
+
+class StoppedClock:
+    """A clock whose wall time stands still, for work that is repeated with the same result."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._now = clock, clock.now()
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()

@@ -39,6 +39,19 @@ class RandomIds:
         return "".join(self._random.choices(LETTERS, k=SUFFIX_LENGTH))
 
 
+class OneUid:
+    """Identifiers with always the same UID, for an object that is made repeatedly before it is stored."""
+
+    def __init__(self, ids: Ids) -> None:
+        self._uid, self._ids = ids.uid(), ids
+
+    def uid(self) -> str:
+        return self._uid
+
+    def suffix(self) -> str:
+        return self._ids.suffix()
+
+
 def new_secret() -> str:
     """A random token that is safe in URLs and cookies."""
     return secrets.token_urlsafe(32)

@@ -21,8 +21,8 @@ from pykubelet.api.serializer import Document
 class ApiError(Exception):
     """The API server rejected a request, or did not respond."""
 
-    reason: ClassVar[str] = ""
-    code: ClassVar[int] = 500
+    reason: str = ""
+    code: int = 500
     retry: ClassVar[bool] = False
 
     def __init__(

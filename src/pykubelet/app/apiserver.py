@@ -18,32 +18,20 @@ from pykubelet.aio.ids import Ids, RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.schema import (
-    INGRESS_CLASSES,
-    IP_ADDRESSES,
-    LIMIT_RANGES,
+    ENDPOINT_SLICES,
+    NAMESPACES,
     NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    SERVICE_CIDRS,
     SERVICES,
-    STORAGE_CLASSES,
 )
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver import kubernetesservice
-from pykubelet.apiserver.admission.certificates import CertificateAdmission
-from pykubelet.apiserver.admission.ingress import DefaultIngressClass
-from pykubelet.apiserver.admission.interfaces import AdmissionPlugin, ValidatePlugin
-from pykubelet.apiserver.admission.limitranger import LimitRanger
-from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from pykubelet.apiserver.admission.noderestriction import NodeRestriction, NodeTaint
-from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
-from pykubelet.apiserver.admission.podsecurity.admission import PodSecurity
-from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
-from pykubelet.apiserver.admission.resourcequota import QuotaAdmission
-from pykubelet.apiserver.admission.serviceaccount import ServiceAccountAdmission
-from pykubelet.apiserver.admission.services import ServiceAllocation
-from pykubelet.apiserver.admission.storage import StorageAdmission
-from pykubelet.apiserver.admission.unhandled import UnhandledWarnings
+from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
+from pykubelet.apiserver.admission.plugin.dynamic import DynamicAdmission
+from pykubelet.apiserver.admission.plugin.webhook.configuration import WebhookConfigurations
+from pykubelet.apiserver.admission.plugin.webhook.dispatcher import AdmissionWebhooks
+from pykubelet.apiserver.admission.plugin.webhook.metrics import WebhookMetrics
+from pykubelet.apiserver.admission.plugin.webhook.predicates import AdmissionMatcher
+from pykubelet.apiserver.admission.plugins import admission_plugins, validate_plugins
 from pykubelet.apiserver.apiextensions.controller import CustomResources
 from pykubelet.apiserver.authentication.authenticator import Authenticator
 from pykubelet.apiserver.authentication.serviceaccount import JWKS_PATH, ServiceAccountTokens
@@ -84,7 +72,7 @@ from pykubelet.apiserver.podproxy.handler import PROXIED, NodeProxy, UpgradeAwar
 from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.secure_serving import ApiHttpServer
-from pykubelet.apiserver.server import Handlers, Server
+from pykubelet.apiserver.server import Server
 from pykubelet.apiserver.storage.backup import BACKUP_FILE, BackupWriter
 from pykubelet.apiserver.storage.database_file import set_aside
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
@@ -97,12 +85,14 @@ from pykubelet.apiserver.storage.interfaces import (
     StoreUnusable,
 )
 from pykubelet.apiserver.token_secrets import TokenSecrets
+from pykubelet.apiserver.webhook_client import ServiceResolver, WebhookClient
 from pykubelet.app import program
 from pykubelet.app.holders import file_holder, port_taken
 from pykubelet.app.pod_network import MACHINE_NETWORK, NodeNetwork
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
 from pykubelet.httpserver.dialer import Dialer
+from pykubelet.httpserver.https_client import HttpsClient
 from pykubelet.httpserver.listener import is_loopback, is_unspecified, listen, local_url, public_host, with_port
 from pykubelet.podnetwork.node_address import node_address
 from pykubelet.podnetwork.pod_side import PodSidePlace
@@ -163,32 +153,32 @@ async def serving(
         admission = _admission(settings, store, authorizer, clock, ids)
         node_proxy = _node_proxy(settings, deps, clock, network.dialer)
         usage = _usage_scraper(store, node_proxy)
-        handlers: Handlers = {
-            **MetricsApi(usage, store.get, clock).handlers(),
-            **AccessReviews(authenticator, authorizer, clock).handlers(),
-            ("serviceaccounts", "token"): TokenRequests(tokens=tokens, store=store, clock=clock, admission=admission),
-        }
+        own = MetricsApi(usage, store.get, clock).handlers()
+        reviews = AccessReviews(authenticator, authorizer, clock).handlers()
+        webhooks = _webhooks(store, registry, authorizer, clock, ids, network.dialer)
+        dynamic = DynamicAdmission(validate_plugins(store, clock), webhooks)
+        issuer = TokenRequests(tokens=tokens, store=store, clock=clock, admission=admission, dynamic=dynamic)
         server = Server(
             store=store,
             registry=registry,
             clock=clock,
             ids=ids,
             admission=admission,
-            validation=_validation(store, clock),
-            handlers=handlers,
+            handlers={**own, **reviews, ("serviceaccounts", "token"): issuer},
+            dynamic=dynamic,
             authorize=authorizer.decide,
         )
         await _ensure_objects(settings, server, store, registry, clock, ids)
-        counters = ApiServerMetrics(MaxInFlight(), _storage_figures(settings, store, registry), collectors)
+        counters = _counters(settings, store, registry, (*collectors, webhooks.metrics))
         nonresource = _nonresource_handler(deps, registry, tokens, counters)
         access = AccessFilter(authenticator.authenticate, authorizer.decide)
         chain = _handler_chain(deps, access, registry, server, nonresource, counters, clock)
-        connect = dict.fromkeys(PROXIED, UpgradeAwareHandler(node_proxy).connect)
+        connect = dict.fromkeys(PROXIED, UpgradeAwareHandler(node_proxy, server.admit_connection).connect)
         http_server = partial(ApiHttpServer, chain, connect=connect, new_id=ids.uid)
-        await stack.enter_async_context(_background_work(settings, deps, registry, server, clock, usage, tokens))
-        kept = _service_of_itself(settings, deps, registry, server, http_server, network.side)
-        await stack.enter_async_context(kept)
-        await stack.enter_async_context(http_server().serving(deps.listener, deps.tls))
+        enter = stack.enter_async_context
+        await enter(_background_work(settings, deps, registry, server, clock, usage, tokens))
+        await enter(_service_of_itself(settings, deps, registry, server, http_server, network.side))
+        await enter(http_server().serving(deps.listener, deps.tls))
         yield RunningApiServer(deps.url, LoopbackClient(server, registry), deps.pki.authority, node_proxy)
 
 
@@ -198,8 +188,8 @@ async def _ensure_objects(
     """Creates the objects that every cluster has, where they are missing."""
     await asyncio.gather(
         ensure_default_roles(store, clock=clock, ids=ids),
-        ensure_first_objects(server.handle, registry, with_account=settings.with_node),
-        ensure_flow_control(server.handle),
+        ensure_first_objects(server.handle_itself, registry, with_account=settings.with_node),
+        ensure_flow_control(server.handle_itself),
     )
 
 
@@ -236,7 +226,11 @@ async def _service_of_itself(
     """Keep the service `kubernetes` and, if the server is on loopback in a cluster, its listener for pods."""
     address, port = deps.listener.getsockname()[:2]
     service = KubernetesService(
-        store=deps.store, registry=registry, handle=server.handle, cluster_ip=_service_address(settings), port=port
+        store=deps.store,
+        registry=registry,
+        handle=server.handle_itself,
+        cluster_ip=_service_address(settings),
+        port=port,
     )
     in_place, listens = asyncio.Event(), asyncio.Event()
     runners: dict[str, Runner] = {}
@@ -415,47 +409,46 @@ def _explain_errors(settings: ApiServerSettings) -> Iterator[None]:
 def _admission(
     settings: ApiServerSettings, store: DurableStore, authorizer: Authorizer, clock: Clock, ids: Ids
 ) -> tuple[AdmissionPlugin, ...]:
-    accounts = ServiceAccountAdmission(store.newest, ids, trusts_mirror_pods=settings.with_node)
-    # In upstream's order. What upstream does outside of admission is at the end.
-    return (
-        NamespaceLifecycle(store.newest),
-        LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)),
-        *((accounts,) if settings.service_account_admission else ()),
-        NodeRestriction(store.newest, authorizer.decide),
-        NodeTaint(),
-        PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)),
-        StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
-        RuntimeClassAdmission(store.newest),
-        CertificateAdmission(authorizer.decide, clock),
-        DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
-        RbacEscalation(authorizer),
-        ServiceAllocation(
-            partial(store.entries, SERVICES.group_resource),
-            cluster_ips=settings.service_cluster_ips,
-            service_cidrs=partial(store.entries, SERVICE_CIDRS.group_resource),
-            ip_addresses=partial(store.entries, IP_ADDRESSES.group_resource),
-        ),
-        *((UnhandledWarnings(),) if settings.with_node else ()),
+    with_accounts, cluster_ips = settings.service_account_admission, settings.service_cluster_ips
+    return admission_plugins(
+        store,
+        authorizer,
+        clock,
+        ids,
+        with_accounts=with_accounts,
+        with_node=settings.with_node,
+        cluster_ips=cluster_ips,
     )
 
 
-def _validation(store: DurableStore, clock: Clock) -> tuple[ValidatePlugin, ...]:
-    return (
-        LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)).validate,
-        PodSecurity(store.newest, _in_namespace(store, PODS.group_resource)).validate,
-        PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)).validate,
-        QuotaAdmission(store, clock).validate,
+def _webhooks(
+    store: DurableStore, registry: ServedKinds, authorizer: Authorizer, clock: Clock, ids: Ids, dialer: Dialer
+) -> AdmissionWebhooks:
+    def namespace_of(name: str) -> Document | None:
+        entry = store.newest(StoreKey(NAMESPACES.group_resource, "", name))
+        return None if entry is None else entry.document
+
+    def slices_in(namespace: str) -> Sequence[StoreEntry]:
+        return store.list(ENDPOINT_SLICES.group_resource, namespace).entries
+
+    client = WebhookClient(HttpsClient(dialer), ServiceResolver(store.get, slices_in))
+    return AdmissionWebhooks(
+        configurations=WebhookConfigurations(store, client.forget),
+        matcher=AdmissionMatcher(registry, namespace_of),
+        client=client,
+        authorize=authorizer.decide,
+        metrics=WebhookMetrics(),
+        clock=clock,
+        ids=ids,
     )
 
 
-def _in_namespace(store: DurableStore, collection: str) -> Callable[[str], Sequence[StoreEntry]]:
-    """Returns the entries of a collection in a namespace."""
-    return lambda namespace: store.list(collection, namespace).entries
-
-
-def _storage_figures(settings: ApiServerSettings, store: DurableStore, registry: ServedKinds) -> StorageFigures:
+def _counters(
+    settings: ApiServerSettings, store: DurableStore, registry: ServedKinds, more: Sequence[ExtraCollector]
+) -> ApiServerMetrics:
     size_bytes = partial(os.path.getsize, settings.data_dir / _DATABASE)
-    return StorageFigures(objects=partial(object_counts, store, registry), size_bytes=size_bytes)
+    figures = StorageFigures(objects=partial(object_counts, store, registry), size_bytes=size_bytes)
+    return ApiServerMetrics(MaxInFlight(), figures, more)
 
 
 def _node_proxy(settings: ApiServerSettings, deps: _ServerDependencies, clock: Clock, dialer: Dialer) -> NodeProxy:

@@ -6,10 +6,7 @@ redirects are followed within the host only. Errors have the wording of Go's cli
 Upstream: pkg/probe/http/request.go, pkg/probe/http/http.go, pkg/probe/util.go, pkg/kubelet/kubelet.go
 """
 
-import os
 import re
-import socket
-import ssl
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,6 +18,7 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import HTTPGetAction
 from pykubelet.api.pods import AnyContainer
 from pykubelet.httpserver.dialer import Dialer
+from pykubelet.httpserver.http_failure import HttpFailure, host_port, is_plain_http, request_failure
 
 # The version in the User-Agent header.
 KUBERNETES_VERSION = "1.34"
@@ -28,8 +26,6 @@ KUBERNETES_VERSION = "1.34"
 Headers = tuple[tuple[str, str], ...]
 _MAX_REQUESTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# OpenSSL's errors when the server does not speak TLS.
-_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
 _SECRET = frozenset({"authorization", "cookie"})
 
 
@@ -112,14 +108,6 @@ def _headers(given: Headers, purpose: str) -> Headers:
     return tuple(headers)
 
 
-class HttpFailure(Exception):
-    """A request without a response; `is_plain_http` if the server of an HTTPS request does not speak TLS."""
-
-    def __init__(self, message: str, *, is_plain_http: bool = False) -> None:
-        super().__init__(message)
-        self.is_plain_http = is_plain_http
-
-
 class HttpGetter(Protocol):
     """Sends GET requests: InsecureHttpClient, or the simulated runtime's."""
 
@@ -145,7 +133,7 @@ class InsecureHttpClient:
                 return await _status(session, request, self._dialer)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             message = f'Get "{request.url}": {request_failure(error)}'
-            raise HttpFailure(message, is_plain_http=_is_plain_http(error)) from error
+            raise HttpFailure(message, is_plain_http=is_plain_http(error)) from error
 
 
 async def _status(session: aiohttp.ClientSession, request: HttpGetRequest, dialer: Dialer) -> int:
@@ -162,43 +150,3 @@ async def _status(session: aiohttp.ClientSession, request: HttpGetRequest, diale
             headers = redirected_headers(headers, url=str(url), target=str(target))
             url = target
     raise HttpFailure(f'Get "{url}": stopped after {_MAX_REQUESTS} redirects')
-
-
-def request_failure(error: Exception) -> str:
-    """Why a request got no response, in the words of Go's client. Never quotes headers, which may contain secrets."""
-    if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        if isinstance(cause, ssl.SSLError):
-            not_tls = _is_plain_http(error)
-            return "http: server gave HTTP response to HTTPS client" if not_tls else f"tls: {cause.reason}"
-        return dial_failure(error.host, error.port or 0, cause)
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "EOF"
-    if isinstance(error, aiohttp.ClientResponseError):
-        return "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
-    if isinstance(error, OSError):
-        return f"read: {errno_text(error)}"
-    return "net/http: invalid request" if isinstance(error, ValueError) else type(error).__name__
-
-
-def _is_plain_http(error: Exception) -> bool:
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return isinstance(cause, ssl.SSLError) and cause.reason in _NOT_TLS
-
-
-def host_port(host: str, port: int) -> str:
-    """Joins host and port as in a URL."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def dial_failure(host: str, port: int, error: OSError) -> str:
-    """The text of Go's dial error."""
-    if isinstance(error, socket.gaierror):
-        return f"dial tcp: lookup {host}: no such host"
-    return f"dial tcp {host_port(host, port)}: connect: {errno_text(error)}"
-
-
-def errno_text(error: OSError) -> str:
-    """The text of a system error in Go's spelling: it starts with a lower-case letter."""
-    text = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
-    return text[:1].lower() + text[1:]

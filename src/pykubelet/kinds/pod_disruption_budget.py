@@ -52,12 +52,12 @@ def _validate(document: Document) -> list[FieldError]:
 
 def _validate_status(new: Document, _old: Document) -> list[FieldError]:
     status = new["status"]
-    errors = _conditions_errors(status.get("conditions", ()), "status.conditions")
+    errors = conditions_errors(status.get("conditions", ()), "status.conditions")
     counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
     return errors + counts_errors(status, "status", counts)
 
 
-def _conditions_errors(conditions: Sequence[Document], path: str) -> list[FieldError]:
+def conditions_errors(conditions: Sequence[Document], path: str) -> list[FieldError]:
     """Validates conditions of type metav1.Condition, each type of which may appear once."""
     errors: list[FieldError] = []
     seen: set[str] = set()

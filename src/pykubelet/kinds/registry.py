@@ -53,8 +53,11 @@ from pykubelet.kinds import (
     service_cidr,
     stateful_set,
     storage_class,
+    validating_admission_policy,
+    validating_admission_policy_binding,
     volume_attachment,
     volume_attributes_class,
+    webhook_configuration,
 )
 from pykubelet.kinds.job import strategy as job
 from pykubelet.kinds.kind import Kind
@@ -117,4 +120,8 @@ KINDS: tuple[Kind, ...] = (
     role_binding.ROLE_BINDING,
     role.ROLE,
     *access_review.KINDS,
+    webhook_configuration.MUTATING,
+    validating_admission_policy.KIND,
+    validating_admission_policy_binding.KIND,
+    webhook_configuration.VALIDATING,
 )

@@ -20,6 +20,7 @@ from pykubelet.apiserver.admission.interfaces import AdmissionPlugin, ValidatePl
 from pykubelet.apiserver.admission.limitranger import LimitRanger
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
+from pykubelet.apiserver.admission.plugin.dynamic import DynamicAdmission
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
 from pykubelet.apiserver.admission.podsecurity.admission import PodSecurity
 from pykubelet.apiserver.admission.resourcequota import QuotaAdmission
@@ -90,7 +91,7 @@ async def local_api(
             clock=clock,
             ids=ids or CountingIds(),
             admission=admission,
-            validation=validation,
+            dynamic=DynamicAdmission(validation),
         )
         await ensure_first_objects(server.handle, registry)
         ends = NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock)

@@ -8,7 +8,8 @@ import trustme
 from aiohttp import web
 
 from pykubelet.api.generated.core import HTTPGetAction, HTTPHeader, LifecycleHandler
-from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest, InsecureHttpClient
+from pykubelet.httpserver.http_client import HttpGetRequest, InsecureHttpClient
+from pykubelet.httpserver.http_failure import HttpFailure
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.runtimes.sim.runtime import SimRuntime
 from pykubelet.testing.build import container, pod

@@ -38,6 +38,10 @@ _DEFINITIONS = {
     "statefulsets.apps": "apps.v1.StatefulSet",
     "ingressclasses.networking.k8s.io": "networking.v1.IngressClass",
     "storageclasses.storage.k8s.io": "storage.v1.StorageClass",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": "admissionregistration.v1.MutatingWebhookConfiguration",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": "admissionregistration.v1.ValidatingWebhookConfiguration",
+    "validatingadmissionpolicies.admissionregistration.k8s.io": "admissionregistration.v1.ValidatingAdmissionPolicy",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": "admissionregistration.v1.ValidatingAdmissionPolicyBinding",
 }
 _KINDS = [pytest.param(_STRATEGIES[definition], definition, id=name) for name, definition in _DEFINITIONS.items()]
 _SCALARS: dict[str, tuple[Any, ...]] = {

@@ -71,6 +71,7 @@ ROWS = [
     ("nodes", {}, ["n", "Unknown", "<none>", "60s", "", "<none>", "<none>", *["<unknown>"] * 3]),
     ("events", {"type": "Normal", "eventTime": "2026-11-15T11:59:00.000000Z", "involvedObject": {"kind": "Pod"}, "message": " hi ", "reportingComponent": "c"}, ["60s", "Normal", "", "pod", "", "c", "hi", "60s", 1, "n"]),
     ("events.events.k8s.io", {"regarding": {"kind": "Pod", "name": "p", "fieldPath": "f"}, "note": "hi", "deprecatedSource": {"component": "c", "host": "h"}, "series": {"count": 4, "lastObservedTime": "2026-11-15T11:59:00Z"}}, ["60s", "", "", "pod/p", "f", "c, h", "hi", "<unknown>", 4, "n"]),
+    ("mutatingwebhookconfigurations.admissionregistration.k8s.io", {"webhooks": [{}, {}]}, ["n", 2, "60s"]),
     ("configmaps", {"data": {"a": ""}, "binaryData": {"b": ""}}, ["n", 2, "60s"]),
     ("serviceaccounts", {"secrets": [{}]}, ["n", 1, "60s"]),
     ("persistentvolumes", {"spec": {"capacity": {"storage": "1024Mi"}, "accessModes": ["ReadWriteMany", "ReadWriteOnce"], "claimRef": {"namespace": "a", "name": "b"}, "storageClassName": "s"}, "status": {"phase": "Bound"}}, ["n", "1Gi", "RWO,RWX", "", "Bound", "a/b", "s", "<unset>", "", "60s", "<unset>"]),
@@ -162,6 +163,10 @@ EMPTY: dict[str, list[Any]] = {
     "storageclasses.storage.k8s.io": ["", "", "Delete", "Immediate", False, "<unknown>"],
     "clusterrolebindings.rbac.authorization.k8s.io": ["", "/", "<unknown>", "", "", ""],
     "rolebindings.rbac.authorization.k8s.io": ["", "/", "<unknown>", "", "", ""],
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io": ["", 0, "<unknown>"],
+    "validatingwebhookconfigurations.admissionregistration.k8s.io": ["", 0, "<unknown>"],
+    "validatingadmissionpolicies.admissionregistration.k8s.io": ["", 0, "<unset>", "<unknown>"],
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": ["", "", "<unset>", "<unknown>"],
     SCALE: ["", 0, 0, "<unknown>"],
 }
 

@@ -19,6 +19,10 @@ def _ignore(_warning: str) -> None:
     """Drops the warnings of a write whose response has none."""
 
 
+def _no_options() -> None:
+    """The options of a write that has none."""
+
+
 def _ignore_annotation(_key: str, _value: str) -> None:
     """Drops the annotations of a write that is not audited."""
 
@@ -39,8 +43,17 @@ class AdmissionAttributes:
     dry_run: bool = False
     warn: Callable[[str], None] = _ignore
     """Adds a warning to the response."""
+    state_options: Callable[[], Document | None] = _no_options
+    """Makes `options`, which few writes need."""
     annotate: Callable[[str, str], None] = _ignore_annotation
     """Adds an annotation to the request's line in the audit log."""
+    is_reinvoked: bool = False
+    """Whether admission runs once more, on an object that it has seen and webhooks may have changed since."""
+
+    @property
+    def options(self) -> Document | None:
+        """The request's CreateOptions, UpdateOptions, PatchOptions or DeleteOptions, which webhooks and expressions see."""
+        return self.state_options()
 
 
 ValidatePlugin = Callable[[AdmissionAttributes, Document | None, Document | None], None]

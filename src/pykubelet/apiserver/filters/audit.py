@@ -9,8 +9,9 @@ staging/src/k8s.io/apiserver/plugin/pkg/audit/log/backend.go
 
 import os
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
@@ -25,6 +26,7 @@ MAX_BYTES = 16 * 1024 * 1024
 KEPT_FILES = 4
 # Kubernetes' names have at most 253 characters.
 MAX_TEXT = 256
+MAX_ANNOTATIONS = 64
 # A dozen lines a minute: it takes anonymous requests more than a week to fill all files.
 ANONYMOUS_BYTES = 4096
 ANONYMOUS_SECONDS = 60.0
@@ -44,6 +46,8 @@ class AuditRecord(NamedTuple):
     seconds: float
     source: str
     user_agent: str
+    annotations: Mapping[str, str] = {}
+    """What admission says about the request."""
 
 
 class AuditLog:
@@ -57,7 +61,7 @@ class AuditLog:
 
     def write(self, record: AuditRecord) -> None:
         """Appends a line. A failing disk does not stop the server: the error is logged once."""
-        facts = {name: _cut(value) for name, value in record._asdict().items() if value != ""}
+        facts = {name: _cut(value) for name, value in record._asdict().items() if value not in ("", {})}
         line = self._line({**facts, "seconds": round(record.seconds, 6)})
         now = self._clock.monotonic()
         if now >= self._anonymous_until:
@@ -109,7 +113,9 @@ class AuditLog:
         return self._path.with_name(f"{self._path.name}.{number}")
 
 
-def _cut(value: str | float) -> str | float:
+def _cut(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_cut(key): _cut(text) for key, text in islice(value.items(), MAX_ANNOTATIONS)}
     return f"{value[:MAX_TEXT]}..." if isinstance(value, str) and len(value) > MAX_TEXT else value
 
 

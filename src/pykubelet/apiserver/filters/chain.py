@@ -8,8 +8,8 @@ Upstream: staging/src/k8s.io/apiserver/pkg/server/config.go
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Container, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar, TypeVarTuple, cast
 
 from pykubelet.aio.clock import Clock
@@ -85,6 +85,8 @@ class RequestContext:
     info: RequestInfo | None = None
     user: UserInfo | None = None
     impersonator: UserInfo | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """What admission says about the request."""
 
 
 class HandlerChain:
@@ -154,6 +156,7 @@ class HandlerChain:
                 seconds=seconds,
                 source=request.source,
                 user_agent=request.headers.get("User-Agent", ""),
+                annotations=context.annotations,
             )
         )
 
@@ -176,7 +179,7 @@ class HandlerChain:
         if served is None:
             return NOT_FOUND
         context.labels = _request_labels(info, target)
-        return await self._resource(request, target, info, served, user)
+        return await self._resource(request, target, info, served, context)
 
     async def _answer_nonresource(self, request: HttpRequest, target: RequestTarget) -> HttpResponse:
         headers = request.headers
@@ -210,9 +213,10 @@ class HandlerChain:
         return served
 
     async def _resource(
-        self, request: HttpRequest, target: RequestTarget, info: RequestInfo, served: Kind, user: UserInfo
+        self, request: HttpRequest, target: RequestTarget, info: RequestInfo, served: Kind, context: RequestContext
     ) -> ChainResponse:
-        headers, query = request.headers, target.query
+        headers, query, user = request.headers, target.query, context.user
+        assert user is not None
         verbs = subresource_of(served, info.subresource).verbs if info.subresource else served.verbs
         # What is only created, such as a review or a token, is never listed, and has no columns.
         form = responsewriters.object_form(
@@ -222,7 +226,9 @@ class HandlerChain:
             form, served, query, pretty=responsewriters.wants_pretty(form, query, headers.get("User-Agent", ""))
         )
         if (served.resource.group_resource, info.subresource) in self._proxied:
-            return ProxiedRequest(_api_request(request, target, info, served, user, b""), info.rest)
+            connection = _api_request(request, target, info, served, user, b"")
+            context.annotations = connection.annotations
+            return ProxiedRequest(connection, info.rest)
         writes = info.verb not in _READS
         in_flight, seconds = self._metrics.in_flight, limits.request_seconds(query)
         slots = in_flight.writing if writes else in_flight.reading
@@ -231,7 +237,9 @@ class HandlerChain:
                 await slots.enter(user, seconds)
                 try:
                     body = await request.read_body() if writes else b""
-                    result = await self._handle(_api_request(request, target, info, served, user, body))
+                    call = _api_request(request, target, info, served, user, body)
+                    context.annotations = call.annotations
+                    result = await self._handle(call)
                 finally:
                     slots.leave()
         except TimeoutError:

@@ -10,6 +10,7 @@ from pykubelet.api.field_errors import FieldError, aggregate_text, go_quote, not
 from pykubelet.api.schema import PODS
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver import errors
+from pykubelet.apiserver.admission.plugin.webhook.reviews import reviewed
 from pykubelet.apiserver.handlers.options import write_options
 from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, in_namespace, with_metadata
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
@@ -38,15 +39,20 @@ async def bind_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
         admitted = write.admit("create", name, binding, None)
         assert admitted is not None
         check_binding(admitted)
+        write.validate("create", name, admitted, None)
         if existing is None:
             raise errors.not_found(PODS, name)
         return in_order(assign_node(existing.document, admitted, scope.now()))
 
     key = StoreKey(PODS.group_resource, request.namespace, name)
-    if write.options.dry_run:
-        decide(scope.store.newest(key))
-    else:
-        await scope.store.write(key, decide)
+
+    async def bound() -> None:
+        if write.options.dry_run:
+            decide(scope.store.newest(key))
+        else:
+            await scope.store.write(key, decide)
+
+    await reviewed(bound)
     return ApiResponse(body=CREATED, code=201)
 
 

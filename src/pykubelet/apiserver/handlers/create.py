@@ -7,6 +7,7 @@ staging/src/k8s.io/apiserver/pkg/registry/rest/create.go
 
 from pykubelet.api.errors import AlreadyExists, ApiError
 from pykubelet.api.serializer import Document, encode
+from pykubelet.apiserver.admission.plugin.webhook.reviews import reviewed
 from pykubelet.apiserver.errors import already_exists, invalid_object, no_unique_name
 from pykubelet.apiserver.handlers.options import parse_revision, write_options
 from pykubelet.apiserver.handlers.staged_decision import NewVersion, StagedDecision
@@ -14,7 +15,6 @@ from pykubelet.apiserver.handlers.write import (
     AFTER_ADMISSION,
     RequestScope,
     WriteRequest,
-    check_size,
     creation_errors,
     in_namespace,
     with_metadata,
@@ -23,6 +23,7 @@ from pykubelet.apiserver.handlers.write import (
 )
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import decode_in_thread, is_large, read_object, warnings_of
+from pykubelet.apiserver.serializer.object_size import check_size
 from pykubelet.apiserver.storage.codec import key_of, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
@@ -88,15 +89,21 @@ async def _create_named(write: WriteRequest, document: Document, name: str) -> b
         lambda version: admit_new(write, version.new),
         lambda admitted, _: complete_new(write, admitted, name),
         finish,
+        runs_ahead=write.scope.reviews is None,
     )
     key = key_of(served, write.namespace, name)
-    if write.options.dry_run:
-        stored = await decision.dry_run(store, key, is_large=is_large(write.request))
-        assert stored is not None
-        return served_text(served, encode(stored))
-    entry = await decision.write(store, key, is_large=is_large(write.request))
-    assert entry is not None
-    return served_text(served, entry.text)
+    large = is_large(write.request)
+
+    async def stored() -> bytes:
+        if write.options.dry_run:
+            computed = await decision.dry_run(store, key, is_large=large)
+            assert computed is not None
+            return encode(computed)
+        entry = await decision.write(store, key, is_large=large)
+        assert entry is not None
+        return entry.text
+
+    return served_text(served, await reviewed(stored))
 
 
 def admit_new(write: WriteRequest, document: Document) -> Document:

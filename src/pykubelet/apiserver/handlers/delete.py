@@ -11,6 +11,7 @@ staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go, pkg/registr
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from pykubelet.api.errors import BadRequest, NotFound
@@ -20,6 +21,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.strict import check_object
 from pykubelet.api.times import MAX_DURATION_SECONDS, format_time, parse_time, seconds_after
 from pykubelet.apiserver import errors
+from pykubelet.apiserver.admission.plugin.webhook.reviews import reviewed
 from pykubelet.apiserver.handlers.get import list_page, list_response
 from pykubelet.apiserver.handlers.options import (
     Query,
@@ -107,14 +109,17 @@ async def delete_object(
     """Deletes an object as the options say; returns the stored entry if the object was marked. NotFound if it does not exist."""
     decide = _DeleteDecision(scope, request, options, admit=admit)
     key = key_of(request.served, request.namespace, request.name)
-    if options.dry_run:
-        decide(scope.store.newest(key))
-        assert decide.decision is not None
-        return decide.decision, None
-    entry = await scope.store.write(key, decide)
+
+    async def decided() -> StoreEntry | None:
+        if options.dry_run:
+            decide(scope.store.newest(key))
+            return None
+        return await scope.store.write(key, decide)
+
+    entry = await reviewed(decided)
     done = decide.decision
     assert done is not None
-    if done.action not in _MARKING:
+    if options.dry_run or done.action not in _MARKING:
         return done, None
     assert entry is not None
     marked_at = entry.revision
@@ -160,8 +165,12 @@ class _DeleteDecision:
             check_preconditions(self._options, old, served)
             decided = decide_deletion(self._options, old, served, now)
         if self._admit:
-            write = WriteRequest(self._scope, request, WriteOptions(dry_run=self._options.dry_run))
+            options = self._options
+            write = WriteRequest(
+                self._scope, request, WriteOptions(dry_run=options.dry_run), partial(_options_stated, options)
+            )
             write.admit("delete", request.name, None, old)
+            write.validate("delete", request.name, None, old)
         self.decision = decided
         if decided.action == "remove":
             return None
@@ -352,6 +361,20 @@ def _options_document(body: bytes, content_type: str) -> Document:
     if fatal := fatal_error(known, _DEFINITION, check_object(known, _DEFINITION)):
         raise BadRequest(fatal)
     return known
+
+
+def _options_stated(options: DeleteOptions) -> Document:
+    """The options as webhooks see them."""
+    preconditions = {"uid": options.uid, "resourceVersion": options.resource_version}
+    stated: Document = {
+        "gracePeriodSeconds": options.grace_seconds,
+        "preconditions": {name: value for name, value in preconditions.items() if value is not None} or None,
+        "orphanDependents": options.orphan_dependents,
+        "propagationPolicy": options.policy,
+        "dryRun": ["All"] if options.dry_run else None,
+    }
+    kind = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+    return kind | {name: value for name, value in stated.items() if value is not None}
 
 
 def _errors(options: DeleteOptions) -> list[FieldError]:

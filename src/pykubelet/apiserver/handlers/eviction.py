@@ -11,6 +11,7 @@ from pykubelet.api.labels import SelectorError, selector_from_document
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver import errors
+from pykubelet.apiserver.admission.plugin.webhook.reviews import reviewed
 from pykubelet.apiserver.handlers.binding import CREATED, with_condition
 from pykubelet.apiserver.handlers.delete import DeleteOptions, check_preconditions, delete_object, delete_options
 from pykubelet.apiserver.handlers.options import write_options
@@ -39,7 +40,12 @@ async def evict_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
     eviction = await decode_in_thread(request, _received, write)
     options = _options(eviction, write)
-    write.admit("create", request.name, eviction, None)
+
+    async def admitted() -> None:
+        new = write.admit("create", request.name, eviction, None)
+        write.validate("create", request.name, new, None)
+
+    await reviewed(admitted)
     pod = _newest(scope, request)
     if not needs_no_budget(pod):
         await _ask_budget(scope, request, pod, dry_run=options.dry_run)

@@ -22,6 +22,7 @@ from pykubelet.api.labels import EVERYTHING, Selector, SelectorError, parse_sele
 from pykubelet.api.names import byte_length
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.errors import invalid_options
+from pykubelet.apiserver.request import ApiRequest
 from pykubelet.kinds.kind import Kind
 from pykubelet.kinds.metadata import MAX_FIELD_MANAGER_BYTES
 
@@ -76,6 +77,7 @@ class ListOptions:
 
 
 _WRITE = WriteOptions()
+_OPTIONS_KINDS = {"update": "UpdateOptions", "patch": "PatchOptions"}
 _LIST = ListOptions()
 
 
@@ -116,6 +118,20 @@ def write_options(query: Query, kind: str, *, patch_type: str = "") -> WriteOpti
     if errors:
         raise invalid_options(kind, errors)
     return WriteOptions(dry_run is not None, manager, validation or WARN, is_true(query, "force"))
+
+
+def stated_options(request: ApiRequest) -> Document:
+    """The options of a write as a document, for webhooks and expressions."""
+    query = request.query
+    stated: Document = {"kind": _OPTIONS_KINDS.get(request.verb, "CreateOptions"), "apiVersion": "meta.k8s.io/v1"}
+    if "dryRun" in query:
+        stated["dryRun"] = [query["dryRun"]]
+    for name in ("fieldManager", "fieldValidation"):
+        if query.get(name):
+            stated[name] = query[name]
+    if "force" in query:
+        stated["force"] = is_true(query, "force")
+    return stated
 
 
 def list_options(query: Query) -> ListOptions:

@@ -22,7 +22,7 @@ from pykubelet.apiserver.errors import conflict, invalid, unknown_format, unknow
 from pykubelet.apiserver.handlers.options import APPLY_PATCH, IGNORE, STRICT, write_options
 from pykubelet.apiserver.handlers.staged_decision import NewVersion
 from pykubelet.apiserver.handlers.update import ObjectUpdate
-from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, check_size
+from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decode_errors import conversion_error, fatal_error
 from pykubelet.apiserver.serializer.decoder import (
@@ -33,6 +33,7 @@ from pykubelet.apiserver.serializer.decoder import (
     parse_json,
     type_problems,
 )
+from pykubelet.apiserver.serializer.object_size import check_size
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
 JSON_PATCH = "application/json-patch+json"

@@ -55,14 +55,17 @@ async def _update_scale(write: WriteRequest, change: Callable[[Document], Docume
     served = write.served
     path = replicas_path(served.scale.replicas)
     # A Scale changes the object itself, so the object's own update rules hold.
-    update = ObjectUpdate(write, update_strategy(served, ""))
+    update = ObjectUpdate(write, update_strategy(served, ""), admits=False)
 
     def make(existing: StoreEntry | None) -> NewVersion:
         live = update.live(existing)
         entries = live["metadata"].get("managedFields") or ()
         old = with_metadata(scale_of(live, served.scale), managedFields=scale_owners(entries, path))
-        new = change(old)
+        # Admission sees the Scale, not the object.
+        changed = change(old)
+        new = write.admit("update", write.request.name, changed, old) or changed
         _check(new, live, write)
+        write.validate("update", write.request.name, new, old)
         owners = parent_owners(
             entries, new["metadata"].get("managedFields") or (), api_version=served.resource.api_version, path=path
         )

@@ -51,6 +51,8 @@ class StagedDecision:
     admit: Callable[[NewVersion], Document]
     complete: Callable[[Document, Document | None], Document]
     finish: Callable[[Document, StoreEntry | None, Document | None], Document | None]
+    runs_ahead: bool = True
+    """False where webhooks admit, because an object that they changed must not be shown to them as a new one."""
     _ahead: _Ahead | None = None
 
     async def write(self, store: Store, key: StoreKey, *, is_large: bool) -> StoreEntry | None:
@@ -68,7 +70,8 @@ class StagedDecision:
     async def _run(self, store: Store, key: StoreKey, decide: Callable[[], Awaitable[T]], *, is_large: bool) -> T:
         for _ in range(_ATTEMPTS):
             newest = store.newest(key)
-            if not is_large and (newest is None or len(newest.text) <= LARGE_BYTES):
+            is_small = not is_large and (newest is None or len(newest.text) <= LARGE_BYTES)
+            if is_small or not self.runs_ahead:
                 break
             self._ahead = await self._run_ahead(newest)
             try:

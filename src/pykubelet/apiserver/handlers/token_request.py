@@ -4,8 +4,9 @@ Upstream: pkg/registry/core/serviceaccount/storage/token.go, pkg/apis/authentica
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api import field_errors
@@ -15,6 +16,8 @@ from pykubelet.api.schema import NODES, PODS, SECRETS, SERVICE_ACCOUNTS, Resourc
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin
+from pykubelet.apiserver.admission.plugin.dynamic import DynamicAdmission
+from pykubelet.apiserver.admission.plugin.webhook.reviews import reviewed
 from pykubelet.apiserver.authentication.serviceaccount import (
     EXTENDED_SECONDS,
     WARN_ONLY_SECONDS,
@@ -23,6 +26,7 @@ from pykubelet.apiserver.authentication.serviceaccount import (
     TokenSubject,
 )
 from pykubelet.apiserver.errors import conflict, invalid, not_found
+from pykubelet.apiserver.handlers.options import stated_options
 from pykubelet.apiserver.handlers.write import run_admission
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread, read_posted_object
@@ -43,11 +47,12 @@ class TokenRequests:
     store: Store
     clock: Clock
     admission: Sequence[AdmissionPlugin] = ()
+    dynamic: DynamicAdmission = field(default_factory=DynamicAdmission)
 
     async def __call__(self, request: ApiRequest) -> ApiResponse:
         """Issues a token for the service account that the request names."""
         posted = await decode_in_thread(request, read_posted_object, request, _EXPECTED)
-        document = self._admitted(request, posted.document, dry_run=posted.options.dry_run)
+        document = await self._admitted(request, posted.document, dry_run=posted.options.dry_run)
         account = self._account(request, document["metadata"])
         audiences = document["spec"].get("audiences") or list(self.tokens.audiences)
         seconds = document["spec"].get("expirationSeconds", _DEFAULT_SECONDS)
@@ -82,7 +87,7 @@ class TokenRequests:
         answer.document["spec"].setdefault("boundObjectRef", None)
         return answer
 
-    def _admitted(self, request: ApiRequest, document: Document, *, dry_run: bool) -> Document:
+    async def _admitted(self, request: ApiRequest, document: Document, *, dry_run: bool) -> Document:
         attributes = AdmissionAttributes(
             user=request.user,
             verb="create",
@@ -91,8 +96,22 @@ class TokenRequests:
             name=request.name,
             subresource="token",
             dry_run=dry_run,
+            warn=request.warnings.append,
+            state_options=partial(stated_options, request),
+            annotate=request.annotations.__setitem__,
         )
-        return run_admission(self.admission, attributes, document, None) or document
+        reviews, run = self.dynamic.reviews(), partial(run_admission, self.admission)
+
+        async def admitted() -> Document:
+            admit = run if reviews is None else partial(reviews.admit, run=run)
+            new = admit(attributes, document, None) or document
+            for validate in (
+                self.dynamic.validation if reviews is None else (*self.dynamic.validation, reviews.validate)
+            ):
+                validate(attributes, new, None)
+            return new
+
+        return await reviewed(admitted)
 
     def _account(self, request: ApiRequest, metadata: Document) -> BoundObject:
         """The account in the path; BadRequest if the body names another one."""

@@ -15,6 +15,7 @@ from pykubelet.api.errors import BadRequest
 from pykubelet.api.field_errors import go_quote, invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.apiserver import errors
+from pykubelet.apiserver.admission.plugin.webhook.reviews import reviewed
 from pykubelet.apiserver.fieldmanager.fieldmanager import keep_times
 from pykubelet.apiserver.handlers.create import admit_new, complete_new, read_new_object, stored_new
 from pykubelet.apiserver.handlers.options import write_options
@@ -80,8 +81,8 @@ class ObjectUpdate:
     and returns the new one with its defaults and field owners; without a live object, the new one is created.
     """
 
-    def __init__(self, write: WriteRequest, strategy: UpdateStrategy | None = None) -> None:
-        self._write = write
+    def __init__(self, write: WriteRequest, strategy: UpdateStrategy | None = None, *, admits: bool = True) -> None:
+        self._write, self._admits = write, admits
         self._strategy = strategy or update_strategy(write.served, write.request.subresource)
         self._created = False
         self._removed: Document | None = None
@@ -98,6 +99,8 @@ class ObjectUpdate:
         if version.live is None:
             write.authorize_create()
             return admit_new(write, new)
+        if not self._admits:
+            return new
         admitted = write.admit("update", write.request.name, new, version.live)
         assert admitted is not None
         return admitted
@@ -126,7 +129,8 @@ class ObjectUpdate:
         self._created, self._removed = old is None, None
         if old is None:
             return stored_new(self._write, new)
-        self._write.validate("update", self._write.request.name, new, old)
+        if self._admits:
+            self._write.validate("update", self._write.request.name, new, old)
         if has_nothing_left(new, old):
             self._removed = new
             return None
@@ -136,15 +140,21 @@ class ObjectUpdate:
         """Writes the object that `make` returns, or only computes it for a dry run; the response is the new object."""
         write, served, store = self._write, self._write.served, self._write.scope.store
         key = key_of(served, write.namespace, write.request.name)
-        decision = StagedDecision(make, self._admit, self._complete, self._finish)
-        text = b""
-        if write.options.dry_run:
-            if (stored := await decision.dry_run(store, key, is_large=is_large(write.request))) is not None:
-                existing = store.newest(key)
-                version = existing.document["metadata"]["resourceVersion"] if existing is not None else None
-                text = served_text(served, encode(with_metadata(stored, resourceVersion=version)))
-        elif (entry := await decision.write(store, key, is_large=is_large(write.request))) is not None:
-            text = served_text(served, entry.text)
+        runs_ahead, large = write.scope.reviews is None, is_large(write.request)
+        decision = StagedDecision(make, self._admit, self._complete, self._finish, runs_ahead)
+
+        async def stored() -> bytes | None:
+            if not write.options.dry_run:
+                entry = await decision.write(store, key, is_large=large)
+                return None if entry is None else entry.text
+            if (computed := await decision.dry_run(store, key, is_large=large)) is None:
+                return None
+            existing = store.newest(key)
+            version = existing.document["metadata"]["resourceVersion"] if existing is not None else None
+            return encode(with_metadata(computed, resourceVersion=version))
+
+        text = await reviewed(stored)
+        text = b"" if text is None else served_text(served, text)
         if self._removed is not None:
             # The update removed the last finalizer: the response is the object as it would have been stored.
             text = encode(self._removed)

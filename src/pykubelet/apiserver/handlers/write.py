@@ -16,17 +16,17 @@ from typing import Any
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
-from pykubelet.api.errors import TooLarge
 from pykubelet.api.field_errors import FieldError, each_invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import format_time
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, AdmissionVerb, ValidatePlugin
+from pykubelet.apiserver.admission.plugin.webhook.reviews import RequestReviews
 from pykubelet.apiserver.authorization.authorizer import forbidden_error
 from pykubelet.apiserver.errors import namespace_mismatch
 from pykubelet.apiserver.fieldmanager import fieldmanager
 from pykubelet.apiserver.fieldmanager.managedfields import manager_name
 from pykubelet.apiserver.fieldmanager.typeconverter import TypeConverter
-from pykubelet.apiserver.handlers.options import WriteOptions
+from pykubelet.apiserver.handlers.options import WriteOptions, stated_options
 from pykubelet.apiserver.request import ApiRequest, AuthorizationAttributes, AuthorizationDecision
 from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread
 from pykubelet.apiserver.storage.interfaces import Store
@@ -34,10 +34,6 @@ from pykubelet.kinds.kind import Kind
 from pykubelet.kinds.metadata import generic_metadata_errors, metadata_update_errors
 
 SYSTEM_FIELDS = frozenset({"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"})
-MAX_OBJECT_BYTES = 3 * 1024 * 1024
-"""As much as a request may have; etcd, which upstream uses, accepts half of it."""
-MAX_INNER_OBJECTS = 100_000
-"""Empty containers and ports, whose defaults are fifty times as long, could be a million of them."""
 AFTER_ADMISSION = " after mutating admission happens"
 # Only the server writes these fields, so an update need not validate them.
 _SERVER_FIELDS = frozenset({"generation", "managedFields", "resourceVersion"})
@@ -63,6 +59,9 @@ class RequestScope:
     schemas: TypeConverter
     admission: Sequence[AdmissionPlugin] = ()
     validation: Sequence[ValidatePlugin] = ()
+    """What validates after the kind's own rules: policies."""
+    reviews: RequestReviews | None = None
+    """The answers of webhooks, if any are configured."""
     authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all
 
     def now(self) -> str:
@@ -76,6 +75,8 @@ class WriteRequest:
     scope: RequestScope
     request: ApiRequest
     options: WriteOptions
+    state_options: Callable[[], Document | None] | None = None
+    """Makes the options for webhooks, where they are not those of the query."""
     now: str = field(init=False)
     """The time of the write, also for a thread that has no clock of the event loop."""
 
@@ -107,14 +108,20 @@ class WriteRequest:
             self.request.warnings[:] = dict.fromkeys((*self.request.warnings, *texts))
 
     def admit(self, verb: AdmissionVerb, name: str, new: Document | None, old: Document | None) -> Document | None:
-        """Runs the admission plugins; returns the object as they changed it."""
-        return run_admission(self.scope.admission, self._attributes(verb, name), new, old)
+        """Runs the admission plugins and mutating webhooks; returns the object as they changed it."""
+        scope, attributes = self.scope, self._attributes(verb, name)
+        run = partial(run_admission, scope.admission)
+        return run(attributes, new, old) if scope.reviews is None else scope.reviews.admit(attributes, new, old, run)
 
     def validate(self, verb: AdmissionVerb, name: str, new: Document | None, old: Document | None) -> None:
-        """Runs the validating plugins on what would be stored; raises ApiError."""
-        attributes = self._attributes(verb, name)
-        for validate in self.scope.validation:
-            validate(attributes, new, old)
+        """Has policies and validating webhooks look at what would be stored; raises ApiError."""
+        scope = self.scope
+        if scope.validation or scope.reviews is not None:
+            attributes = self._attributes(verb, name)
+            for validate in scope.validation:
+                validate(attributes, new, old)
+            if scope.reviews is not None:
+                scope.reviews.validate(attributes, new, old)
 
     def _attributes(self, verb: AdmissionVerb, name: str) -> AdmissionAttributes:
         request = self.request
@@ -128,6 +135,7 @@ class WriteRequest:
             subresource=request.subresource,
             dry_run=self.options.dry_run,
             warn=self.warn,
+            state_options=partial(stated_options, request) if self.state_options is None else self.state_options,
             annotate=request.annotations.__setitem__,
         )
 
@@ -206,16 +214,6 @@ def without_system_fields(document: Document) -> Document:
         return document
     kept = {key: value for key, value in metadata.items() if key not in SYSTEM_FIELDS}
     return {**document, "metadata": kept}
-
-
-def check_size(document: Document) -> Document:
-    """Returns the document; TooLarge if it takes more than a second to default and validate."""
-    text = encode(document)
-    if len(text) > MAX_OBJECT_BYTES:
-        raise TooLarge(f"Request entity too large: an object has at most {MAX_OBJECT_BYTES} bytes of JSON")
-    if text.count(b"{") > MAX_INNER_OBJECTS:
-        raise TooLarge(f"Request entity too large: an object has at most {MAX_INNER_OBJECTS} objects within")
-    return document
 
 
 def in_namespace(document: Document, namespace: str) -> Document:

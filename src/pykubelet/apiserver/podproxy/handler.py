@@ -15,7 +15,7 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, closing, suppress
 from functools import partial
 from typing import NamedTuple
@@ -215,14 +215,22 @@ class NodeProxy:
 
 
 class UpgradeAwareHandler:
-    """Proxies HTTP requests, with or without a protocol upgrade."""
+    """Proxies HTTP requests, with or without a protocol upgrade.
 
-    def __init__(self, proxy: NodeProxy) -> None:
-        self._proxy = proxy
+    `admit` gets the options of each connection before it is made, and raises ApiError to reject it.
+    """
+
+    def __init__(
+        self, proxy: NodeProxy, admit: Callable[[ApiRequest, Document], Awaitable[None]] | None = None
+    ) -> None:
+        self._proxy, self._admit = proxy, admit
 
     async def connect(self, call: ApiRequest, rest: str, request: web.BaseRequest) -> web.StreamResponse:
         """Proxies a request; raises ApiError as long as nothing is sent."""
         raw_query = read_target(request.raw_path).raw_query
+        if self._admit is not None and call.subresource != "log":
+            plural = call.served.resource.plural
+            await self._admit(call, location.connect_options(call.subresource, plural, pairs(raw_query), rest))
         target = self._proxy.target(call, pairs(raw_query), rest, raw_query)
         if target is None:
             return web.Response(status=204)

@@ -74,6 +74,22 @@ def stream_target(pod: Document, node: Document | None, subresource: str, query:
 _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 
 
+def connect_options(subresource: str, plural: str, query: Query, path: str) -> Document:
+    """The options of a connection as an object, which admission looks at."""
+    if subresource == "proxy":
+        shown = {"path": path} if path else {}
+        return {"kind": f"{plural.removesuffix('s').capitalize()}ProxyOptions", "apiVersion": "v1", **shown}
+    if subresource == "portforward":
+        ports = [int(value) for name, value in query if name == "ports" and value.isdecimal()]
+        return {"kind": "PodPortForwardOptions", "apiVersion": "v1", **({"ports": ports} if ports else {})}
+    options: Document = {"kind": f"Pod{subresource.capitalize()}Options", "apiVersion": "v1"}
+    options |= {name: True for name in _STREAMS if _is_true(query, name)}
+    if container := _first(query, "container"):
+        options["container"] = container
+    commands = [value for name, value in query if name == "command"]
+    return {**options, "command": commands} if commands and subresource == "exec" else options
+
+
 def node_target(node: Document, name: str, path: str, raw_query: str) -> ProxyTarget:
     """A path of the kubelet's API; `name` may include its port and no other."""
     _, _, port = split_name(name, "node")

@@ -12,7 +12,8 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import ExecAction, HTTPGetAction, LifecycleHandler, Pod
 from pykubelet.api.pods import AnyContainer, PodUid, pod_label
 from pykubelet.client.recorder import WARNING, EventRecorder, format_pod, reference_to
-from pykubelet.httpserver.http_client import HttpFailure, HttpGetter, as_plain_http, http_get_request
+from pykubelet.httpserver.http_client import HttpGetter, as_plain_http, http_get_request
+from pykubelet.httpserver.http_failure import HttpFailure
 from pykubelet.runtimes.protocol import Commands, Runtime, RuntimeFailure
 
 log = get_logger(__name__)

@@ -16,7 +16,8 @@ from urllib.parse import unquote
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.times import format_duration
 from pykubelet.httpserver.dialer import Dialer
-from pykubelet.httpserver.http_client import KUBERNETES_VERSION, dial_failure, host_port
+from pykubelet.httpserver.http_client import KUBERNETES_VERSION
+from pykubelet.httpserver.http_failure import dial_failure, host_port
 from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeState, opened
 
 if TYPE_CHECKING:

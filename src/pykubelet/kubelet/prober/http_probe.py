@@ -18,7 +18,8 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from pykubelet.httpserver.dialer import Dialer
-from pykubelet.httpserver.http_client import Headers, HttpGetRequest, redirected_headers, request_failure
+from pykubelet.httpserver.http_client import Headers, HttpGetRequest, redirected_headers
+from pykubelet.httpserver.http_failure import request_failure
 from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeError, ProbeState
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

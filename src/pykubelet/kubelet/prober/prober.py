@@ -16,7 +16,8 @@ from pykubelet.api.pods import pod_label
 from pykubelet.api.times import format_duration
 from pykubelet.client.recorder import WARNING, EventRecorder, container_reference, format_pod
 from pykubelet.httpserver.dialer import Dialer
-from pykubelet.httpserver.http_client import Headers, container_port, host_port, http_get_request
+from pykubelet.httpserver.http_client import Headers, container_port, http_get_request
+from pykubelet.httpserver.http_failure import host_port
 from pykubelet.kubelet.expansion import expand_all, mapping_func_for
 from pykubelet.kubelet.prober.grpc_probe import probe_grpc
 from pykubelet.kubelet.prober.http_probe import HttpProbeClient, HttpProbeError, HttpProbeResponse, probe_http

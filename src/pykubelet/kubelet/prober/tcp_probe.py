@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pykubelet.httpserver.dialer import Dialer
-from pykubelet.httpserver.http_client import dial_failure, host_port
+from pykubelet.httpserver.http_failure import dial_failure, host_port
 
 
 class ProbeState(StrEnum):

@@ -19,7 +19,7 @@ from pykubelet.client.interface import Selection
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.client.reflector import ListerWatcher, Reflector
 from pykubelet.httpserver.dialer import Dialer
-from pykubelet.httpserver.http_client import errno_text
+from pykubelet.httpserver.http_failure import errno_text
 from pykubelet.podnetwork.port_relay import RelayLimit, RelayTarget, UdpRelay, tcp_relay
 from pykubelet.proxy.serviceport import PROXY_NAME_LABEL, IPFamily, service_ports
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from socket import AF_INET, AF_INET6, AddressFamily, socket
 from typing import NamedTuple
 
-from pykubelet.httpserver.http_client import dial_failure
+from pykubelet.httpserver.http_failure import dial_failure
 from pykubelet.runtimes.process.stats import members, read_processes
 from pykubelet.runtimes.protocol import PortForwardConnection, RuntimeFailure
 

@@ -21,7 +21,8 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid
-from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest
+from pykubelet.httpserver.http_client import HttpGetRequest
+from pykubelet.httpserver.http_failure import HttpFailure
 from pykubelet.runtimes.log_format import STDOUT, format_lines
 from pykubelet.runtimes.pod_book import PodBook
 from pykubelet.runtimes.protocol import (

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.apiextensions.formats import has_format, is_known_format
-from pykubelet.apiserver.apiextensions.regexp.regexp import GoPattern, go_pattern
-from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError
+from pykubelet.api.cel.formats import has_format, is_known_format
+from pykubelet.api.regexp.regexp import GoPattern, go_pattern
+from pykubelet.api.regexp.syntax import PatternError
 
 GOOD_AND_BAD = {
     "date-time": (["2026-11-15T12:00:00Z", "2026-11-15T12:00:00.5+01:00"], ["2026-11-15", "2026-13-15T12:00:00Z"]),

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.handlers.write import MAX_INNER_OBJECTS
 from pykubelet.apiserver.serializer.decoder import LARGE_BYTES
+from pykubelet.apiserver.serializer.object_size import MAX_INNER_OBJECTS
 from verb_requests import APPLY, JSON_PATCH, MERGE, Asker, config_map, pod
 
 _PODS = "/api/v1/namespaces/default/pods"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pykubelet.api.pods import PodUid
-from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest
+from pykubelet.httpserver.http_client import HttpGetRequest
+from pykubelet.httpserver.http_failure import HttpFailure
 from pykubelet.runtimes.protocol import RegistryCredentials, RuntimeFailure
 from pykubelet.runtimes.sim.runtime import (
     ANNOTATION,

@@ -1,1 +1,1 @@
-"""CEL, the Common Expression Language: parser, checker, interpreter and Kubernetes' libraries."""
+"""The CEL rules of custom resources: types and values from schemas, compilation, validation."""

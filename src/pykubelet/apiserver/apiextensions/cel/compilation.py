@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from pykubelet.api.cel.interpreter import CelProgram, InstantiationError, compile_expression
+from pykubelet.api.cel.types import BOOL, STRING, Type, optional_of
+from pykubelet.api.cel.values import ExpressionError
 from pykubelet.api.field_errors import FieldError, internal_error, invalid
 from pykubelet.api.serializer import Document
-from pykubelet.apiserver.apiextensions.cel.interpreter import CelProgram, InstantiationError, compile_expression
-from pykubelet.apiserver.apiextensions.cel.types import BOOL, STRING, Type, optional_of
 from pykubelet.apiserver.apiextensions.cel.unstructured import schema_type
-from pykubelet.apiserver.apiextensions.cel.values import ExpressionError
 from pykubelet.apiserver.apiextensions.schema.structural import (
     VALIDATIONS,
     FieldPathError,

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from pykubelet.api.field_errors import go_json
-from pykubelet.apiserver.apiextensions.cel import types
-from pykubelet.apiserver.apiextensions.cel.library.times import read_date, read_loose_duration, read_timestamp
-from pykubelet.apiserver.apiextensions.cel.parser import RESERVED
-from pykubelet.apiserver.apiextensions.cel.values import (
+from pykubelet.api.cel import types
+from pykubelet.api.cel.library.times import read_date, read_loose_duration, read_timestamp
+from pykubelet.api.cel.parser import RESERVED
+from pykubelet.api.cel.values import (
     MISSING,
     CelError,
     Duration,
@@ -29,6 +28,7 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     lookup,
     no_such_overload,
 )
+from pykubelet.api.field_errors import go_json
 from pykubelet.apiserver.apiextensions.schema.structural import Structural
 
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}

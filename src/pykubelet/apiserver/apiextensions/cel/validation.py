@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pykubelet.api.cel.interpreter import CelProgram
+from pykubelet.api.cel.values import MISSING, CelError, Optional
 from pykubelet.api.field_errors import ErrorType, FieldError, duplicate, forbidden, invalid, required
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.apiextensions.cel.compilation import OLD_SELF, CompiledRule, RuleNode
-from pykubelet.apiserver.apiextensions.cel.interpreter import CelProgram
 from pykubelet.apiserver.apiextensions.cel.unstructured import from_document
-from pykubelet.apiserver.apiextensions.cel.values import MISSING, CelError, Optional
 from pykubelet.apiserver.apiextensions.schema.listtype import is_unchanged, item_key, items_by_key
 from pykubelet.apiserver.apiextensions.schema.structural import Structural
 from pykubelet.apiserver.apiextensions.schema.validation import NO_PATH

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pykubelet.api.cel.formats import is_known_format
+from pykubelet.api.regexp.regexp import GoPattern, go_pattern
 from pykubelet.api.serializer import Document, encode
-from pykubelet.apiserver.apiextensions.formats import is_known_format
-from pykubelet.apiserver.apiextensions.regexp.regexp import GoPattern, go_pattern
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"

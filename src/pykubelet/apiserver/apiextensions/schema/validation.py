@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from pykubelet.api.cel.formats import has_format
 from pykubelet.api.field_errors import (
     ErrorType,
     FieldError,
@@ -24,7 +25,6 @@ from pykubelet.api.field_errors import (
     too_long,
     too_many,
 )
-from pykubelet.apiserver.apiextensions.formats import has_format
 from pykubelet.apiserver.apiextensions.schema.structural import NestedValueValidation, Structural, ValueValidation
 from pykubelet.kinds.go_values import go_float
 

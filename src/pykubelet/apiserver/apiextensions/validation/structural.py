@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
+from pykubelet.api.regexp.regexp import go_pattern
+from pykubelet.api.regexp.syntax import PatternError
 from pykubelet.api.serializer import Document
-from pykubelet.apiserver.apiextensions.regexp.regexp import go_pattern
-from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError
 from pykubelet.apiserver.apiextensions.schema.pruning import META_FIELDS
 from pykubelet.apiserver.apiextensions.schema.structural import (
     EMBEDDED,

@@ -7,18 +7,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.apiextensions.cel.functions import FUNCTIONS
-from pykubelet.apiserver.apiextensions.cel.interpreter import CelProgram, InstantiationError, compile_expression
-from pykubelet.apiserver.apiextensions.cel.library.strings import OVERLOADS as TEXT_FUNCTIONS
-from pykubelet.apiserver.apiextensions.cel.library.times import (
+from pykubelet.api.cel.functions import FUNCTIONS
+from pykubelet.api.cel.interpreter import CelProgram, InstantiationError, compile_expression
+from pykubelet.api.cel.library.strings import OVERLOADS as TEXT_FUNCTIONS
+from pykubelet.api.cel.library.times import (
     duration_text,
     read_duration,
     read_timestamp,
     timestamp_text,
 )
-from pykubelet.apiserver.apiextensions.cel.types import INT, STRING, param, substitute, unify
-from pykubelet.apiserver.apiextensions.cel.unstructured import escape, from_document, schema_type, unescape
-from pykubelet.apiserver.apiextensions.cel.values import (
+from pykubelet.api.cel.types import INT, STRING, param, substitute, unify
+from pykubelet.api.cel.values import (
     CelError,
     Duration,
     ExpressionError,
@@ -27,6 +26,7 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     compare,
     equal,
 )
+from pykubelet.apiserver.apiextensions.cel.unstructured import escape, from_document, schema_type, unescape
 from pykubelet.apiserver.apiextensions.schema.listtype import is_unchanged
 from pykubelet.apiserver.apiextensions.schema.structural import compile_schema
 

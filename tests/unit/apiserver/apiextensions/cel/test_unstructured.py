@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.apiextensions.cel.interpreter import compile_expression
-from pykubelet.apiserver.apiextensions.cel.library.times import read_loose_duration
+from pykubelet.api.cel.interpreter import compile_expression
+from pykubelet.api.cel.library.times import read_loose_duration
+from pykubelet.api.cel.values import NANOSECONDS, CelError, equal
 from pykubelet.apiserver.apiextensions.cel.unstructured import from_document, schema_type
-from pykubelet.apiserver.apiextensions.cel.values import NANOSECONDS, CelError, equal
 from pykubelet.apiserver.apiextensions.schema.listtype import is_unchanged, items_by_key
 from pykubelet.apiserver.apiextensions.schema.structural import (
     FieldPathError,

@@ -1,0 +1,1 @@
+"""CEL, the Common Expression Language: parser, checker, interpreter and Kubernetes' libraries."""

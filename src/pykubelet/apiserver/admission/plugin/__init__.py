@@ -1,0 +1,1 @@
+"""Admission plugins that objects of the API configure: webhooks and policies."""

@@ -1,0 +1,1 @@
+"""Admission webhooks: which are called, with what, and what their responses mean."""
