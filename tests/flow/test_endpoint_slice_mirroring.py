@@ -100,6 +100,7 @@ async def test_each_family_and_each_set_of_ports_has_a_slice(mirrors: Mirrors) -
     subsets = [
         {"addresses": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}], "ports": [PORT]},
         {"notReadyAddresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}], "ports": [PORT]},
+        {"addresses": [{"ip": "10.0.0.2"}], "ports": [PORT]},
         {"addresses": [{"ip": "10.0.0.3"}], "ports": [{"port": 90}]},
     ]
     await mirrors.make(ENDPOINTS, "web", subsets=subsets)

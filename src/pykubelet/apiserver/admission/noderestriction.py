@@ -1,6 +1,6 @@
 """NodeRestriction: limits what a node may write; NodeTaint: taints new nodes.
 
-A node may write itself, its lease, its mirror pods, its pods' status and tokens for its pods. It may not set labels
+A node may write itself, its lease, its CSINode and ResourceSlices, its mirror pods, its pods' status and tokens for its pods. It may not set labels
 that decide where pods run. The Node authorizer decides by name; this plugin reads the objects.
 
 Upstream: plugin/pkg/admission/noderestriction/admission.go, plugin/pkg/admission/nodetaint/admission.go,
@@ -84,6 +84,13 @@ class NodeRestriction:
                 return self._token(node, attributes, new["spec"])
             case LEASES.group_resource:
                 return _lease(node, attributes, new)
+            case "csinodes.storage.k8s.io":
+                name = new["metadata"].get("name") if attributes.verb == "create" else attributes.name
+                return "" if name == node else "can only access CSINode with the same name as the requesting node"
+            case "resourceslices.resource.k8s.io" if attributes.verb in ("create", "delete"):
+                slice_spec = (new if attributes.verb == "create" else old).get("spec") or {}
+                only = f"can only {attributes.verb} ResourceSlice with the same NodeName as the requesting node"
+                return "" if slice_spec.get("nodeName") == node else only
         return ""
 
     def _pod(self, node: str, attributes: AdmissionAttributes, new: Document, old: Document) -> str:

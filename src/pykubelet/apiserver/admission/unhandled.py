@@ -35,6 +35,7 @@ def _pod_spec(document: Document) -> Document:
 
 _WITH_PODS = (
     "pods",
+    "replicationcontrollers",
     "replicasets.apps",
     "deployments.apps",
     "statefulsets.apps",
@@ -63,13 +64,31 @@ UNHANDLED: tuple[UnhandledFeature, ...] = (
         "the server here limits all requests alike and queues none by it",
     ),
     UnhandledFeature(
+        ("csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "csistoragecapacities.storage.k8s.io"),
+        "CSIDriver, CSINode and CSIStorageCapacity",
+        "neither the scheduler nor the node here reads them",
+    ),
+    UnhandledFeature(
         ("volumeattachments.storage.k8s.io",), "VolumeAttachment", "nothing here attaches volumes of CSI drivers"
     ),
     UnhandledFeature(
         ("volumeattributesclasses.storage.k8s.io",), "VolumeAttributesClass", "nothing here changes volumes by it"
     ),
     UnhandledFeature(
-        ("resourceclaims.resource.k8s.io",), "ResourceClaim", "nothing here allocates devices, so it stays pending"
+        ("servicecidrs.networking.k8s.io",),
+        "ServiceCIDR spec.cidrs of IPv6",
+        "Services here have IPv4 addresses only",
+        lambda one: any(":" in text for text in one["spec"].get("cidrs") or ()),
+    ),
+    UnhandledFeature(
+        ("resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io"),
+        "ResourceClaim and ResourceClaimTemplate",
+        "nothing here allocates devices, so claims stay pending",
+    ),
+    UnhandledFeature(
+        ("deviceclasses.resource.k8s.io", "resourceslices.resource.k8s.io"),
+        "DeviceClass and ResourceSlice",
+        "nothing here allocates devices",
     ),
     UnhandledFeature(
         _WITH_PODS,

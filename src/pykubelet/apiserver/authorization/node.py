@@ -18,7 +18,7 @@ from pykubelet.api.labels import SelectorError
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.authorization.rbac import PolicyRule, is_resource_request
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, node_of
-from pykubelet.apiserver.storage.interfaces import Store
+from pykubelet.apiserver.storage.interfaces import Store, StoreKey
 from pykubelet.apiserver.storage.watch_cache import ChangeTracker
 from pykubelet.kinds.pod.visitors import config_map_names, secret_names
 
@@ -48,7 +48,7 @@ class NodeAuthorizer:
 
     def __init__(self, store: Store, rules: Sequence[PolicyRule]) -> None:
         self._changes = ChangeTracker(store, ("pods", "persistentvolumes"))
-        self._graph = NodeGraph()
+        self._store, self._graph = store, NodeGraph()
         self._rules = tuple(rules)
         self._authorizers: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]] = {
             ("", "secrets"): self._authorize_read_namespaced_object,
@@ -57,6 +57,7 @@ class NodeAuthorizer:
             ("", "persistentvolumes"): self._authorize_get,
             ("storage.k8s.io", "volumeattachments"): self._authorize_get,
             ("resource.k8s.io", "resourceclaims"): self._authorize_get,
+            ("resource.k8s.io", "resourceslices"): self._authorize_resource_slice,
             ("", "serviceaccounts"): self._authorize_service_account,
             ("coordination.k8s.io", "leases"): _authorize_lease,
             ("storage.k8s.io", "csinodes"): _authorize_csi_node,
@@ -97,6 +98,21 @@ class NodeAuthorizer:
         if attributes.subresource:
             return _denied("cannot get subresource")
         return self._authorize(node, attributes)
+
+    def _authorize_resource_slice(self, node: str, attributes: AuthorizationAttributes) -> AuthorizationDecision:
+        """A node may use the slices that name it; the admission plugin checks new ones."""
+        if attributes.subresource:
+            return _denied("cannot authorize ResourceSlice subresources")
+        if attributes.verb == "create":
+            return _ALLOWED
+        if attributes.verb in _OWN_VERBS:
+            entry = self._store.newest(StoreKey("resourceslices.resource.k8s.io", "", attributes.name))
+            if entry is not None and entry.document["spec"].get("nodeName") == node:
+                return _ALLOWED
+            return _denied(f"no relationship found between node '{node}' and this object")
+        if _selects(attributes, "spec.nodeName", node):
+            return _ALLOWED
+        return _denied("can only list/watch/deletecollection resourceslices with nodeName field selector")
 
     def _authorize_read_namespaced_object(
         self, node: str, attributes: AuthorizationAttributes

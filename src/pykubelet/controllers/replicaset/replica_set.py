@@ -1,6 +1,6 @@
 """The ReplicaSet controller: keeps the number of pods that a ReplicaSet asks for.
 
-Event handlers record what was seen and enqueue keys; `ReplicaSetController.sync` acts: it claims pods, creates or
+Event handlers record what was seen and enqueue keys; `ReplicasController.sync` acts: it claims pods, creates or
 deletes the difference through PodControl, and writes the status. ReplicationControllers have the same controller: upstream
 converts them to ReplicaSets, here it is generic over both, which differ in their selector and the types of their status.
 

@@ -63,6 +63,7 @@ CREATE_NODE, UPDATE_NODE = request(NODE, "create", "nodes", "n1"), request(NODE,
 CLAIM = thing("PersistentVolumeClaim", "c", "ns", spec={"volumeName": "v"}, status={"phase": "Bound"})
 CLAIM_STATUS = request(NODE, "update", "persistentvolumeclaims/status", "c")
 LEASES = "leases.coordination.k8s.io"
+CSI_NODES, SLICES = "csinodes.storage.k8s.io", "resourceslices.resource.k8s.io"
 TOKEN = request(NODE, "create", "serviceaccounts/token", "bot")
 
 
@@ -94,6 +95,13 @@ TOKEN = request(NODE, "create", "serviceaccounts/token", "bot")
             thing("Lease", "n1"),
             None,
             id="own lease",
+        ),
+        pytest.param(request(NODE, "create", CSI_NODES, "n1"), thing("CSINode", "n1"), None, id="own CSINode"),
+        pytest.param(
+            request(NODE, "create", SLICES, "s"),
+            thing("ResourceSlice", "s", spec={"nodeName": "n1"}),
+            None,
+            id="own slice",
         ),
         pytest.param(TOKEN, token(boundObjectRef=bound(), audiences=["vault"]), None, id="token for own pod"),
         pytest.param(request(NODE, "create", "events", "e"), thing("Event", "e"), None, id="event"),
@@ -308,6 +316,27 @@ async def test_node_may(
             thing("Lease", "n2"),
             "can only access node lease with the same name as the requesting node",
             id="another's lease",
+        ),
+        pytest.param(
+            request(NODE, "create", CSI_NODES, "n2"),
+            thing("CSINode", "n2"),
+            None,
+            "can only access CSINode with the same name as the requesting node",
+            id="another's CSINode",
+        ),
+        pytest.param(
+            request(NODE, "create", SLICES, "s"),
+            thing("ResourceSlice", "s", spec={"nodeName": "n2"}),
+            None,
+            "can only create ResourceSlice with the same NodeName as the requesting node",
+            id="another's slice",
+        ),
+        pytest.param(
+            request(NODE, "delete", SLICES, "s"),
+            None,
+            thing("ResourceSlice", "s", spec={"allNodes": True}),
+            "can only delete ResourceSlice with the same NodeName as the requesting node",
+            id="everybody's slice",
         ),
         pytest.param(TOKEN, token(), None, "node requested token not bound to a pod", id="loose token"),
         pytest.param(

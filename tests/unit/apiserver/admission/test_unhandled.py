@@ -19,7 +19,16 @@ USES: list[tuple[str, dict[str, Any], str]] = [
     ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", {}, "PriorityLevelConfiguration"),
     ("volumeattachments.storage.k8s.io", {}, "VolumeAttachment"),
     ("volumeattributesclasses.storage.k8s.io", {}, "VolumeAttributesClass"),
-    ("resourceclaims.resource.k8s.io", {}, "ResourceClaim"),
+    *(
+        (f"{kind}.storage.k8s.io", {}, "CSIDriver, CSINode and CSIStorageCapacity")
+        for kind in ("csidrivers", "csinodes", "csistoragecapacities")
+    ),
+    ("servicecidrs.networking.k8s.io", {"spec": {"cidrs": ["2001:db8::/64"]}}, "ServiceCIDR spec.cidrs of IPv6"),
+    ("resourceclaims.resource.k8s.io", {}, "ResourceClaim and ResourceClaimTemplate"),
+    ("resourceclaimtemplates.resource.k8s.io", {}, "ResourceClaim and ResourceClaimTemplate"),
+    ("deviceclasses.resource.k8s.io", {}, "DeviceClass and ResourceSlice"),
+    ("resourceslices.resource.k8s.io", {}, "DeviceClass and ResourceSlice"),
+    ("replicationcontrollers", {"spec": {"template": {"spec": CLAIMS}}}, "Pod spec.resourceClaims"),
     ("pods", {"spec": CLAIMS}, "Pod spec.resourceClaims"),
     ("deployments.apps", {"spec": {"template": {"spec": CLAIMS}}}, "Pod spec.resourceClaims"),
     ("jobs.batch", {"spec": {"template": {"spec": CLAIMS}}}, "Pod spec.resourceClaims"),
@@ -28,6 +37,7 @@ USES: list[tuple[str, dict[str, Any], str]] = [
 ]
 NO_USES: list[tuple[str, dict[str, Any]]] = [
     ("services", {"spec": {"type": "ClusterIP"}}),
+    ("servicecidrs.networking.k8s.io", {"spec": {"cidrs": ["10.0.0.0/24"]}}),
     ("pods", {"spec": {}}),
     ("pods/status", {"spec": CLAIMS}),
     ("deployments.apps", {"spec": {"template": {"spec": {}}}}),

@@ -59,6 +59,8 @@ async def fill(store: DurableStore) -> None:
     secret = {"nodePublishSecretRef": {"name": "csi", "namespace": "storage"}}
     await put(store, "persistentvolumes", volume("pv", "claim", csi=secret))
     await put(store, "persistentvolumes", volume("blue", "claim", azureFile={"secretName": "azure"}))
+    for name, node in (("own", "n1"), ("other", "n2")):
+        await put(store, "resourceslices.resource.k8s.io", thing("ResourceSlice", name, "", spec={"nodeName": node}))
     await put(store, "persistentvolumes", volume("loose", iscsi={"secretRef": {"name": "loose"}}))
 
 
@@ -138,6 +140,20 @@ async def fill(store: DurableStore) -> None:
         (
             ask(NODE, "get", "csinodes", "n2", namespace="", group="storage.k8s.io"),
             "can only access CSINode with the same name as the requesting node",
+        ),
+        (ask(NODE, "create", "resourceslices", namespace="", group="resource.k8s.io"), None),
+        (ask(NODE, "delete", "resourceslices", "own", namespace="", group="resource.k8s.io"), None),
+        (
+            ask(NODE, "patch", "resourceslices", "other", namespace="", group="resource.k8s.io"),
+            "no relationship found between node 'n1' and this object",
+        ),
+        (
+            ask(NODE, "deletecollection", "resourceslices", namespace="", group="resource.k8s.io"),
+            "can only list/watch/deletecollection resourceslices with nodeName field selector",
+        ),
+        (
+            ask(NODE, "list", "resourceslices", namespace="", group="resource.k8s.io", fields="spec.nodeName=n1"),
+            None,
         ),
         (
             ask(UserInfo("system:node:", ("system:nodes",)), "get", "pods", "mine"),
