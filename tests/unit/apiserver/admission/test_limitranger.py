@@ -55,6 +55,7 @@ def test_pod_stays_as_it_is_without_defaults() -> None:
 
 MIN, MAX, RATIO = limit(min={"cpu": "100m"}), limit(max={"cpu": "1"}), limit(maxLimitRequestRatio={"cpu": "1500m"})
 LEAST, MOST = "minimum cpu usage per Container is 100m", "maximum cpu usage per Container is 1"
+HUGE = "maximum memory usage per Container is 9300T"
 WITHIN = "cpu max limit to request ratio per Container is 1500m"
 
 
@@ -73,12 +74,10 @@ WITHIN = "cpu max limit to request ratio per Container is 1500m"
         (RATIO, {"cpu": "2"}, {"cpu": "4"}, f"{WITHIN}, but provided ratio is 2.000000"),
         (RATIO, {}, {"cpu": "4"}, f"{WITHIN}, but no request is specified or request is 0"),
         (RATIO, {"cpu": "1"}, {"cpu": "0"}, f"{WITHIN}, but no limit is specified or limit is 0"),
-        (
-            limit(max={"memory": "9007199254740991Ki"}),
-            {},
-            {"memory": "9007199254740991Ki"},
-            None,
-        ),
+        (MAX, {"cpu": "1"}, {"cpu": "1"}, None),
+        # Too large to compare thousandths.
+        (limit(max={"memory": "9300T"}), {}, {"memory": "9300000000000001"}, f"{HUGE}, but limit is 9300000000000001"),
+        (limit(maxLimitRequestRatio={"memory": "9300T"}), {"memory": "1"}, {"memory": "9000T"}, None),
     ],
 )
 def test_container_keeps_the_limits(rule: Body, requests: Body, limits: Body, problem: str | None) -> None:
