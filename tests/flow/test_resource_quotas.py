@@ -180,7 +180,7 @@ async def test_changed_quota_is_counted_again(quotas: Quotas) -> None:
 
 
 async def test_custom_resources_are_counted_while_their_kind_is_served(quotas: Quotas) -> None:
-    """A quota may be older than the kind that it counts."""
+    """A quota may be older than the kind that it counts, and outlast it."""
     await quotas.limit({"count/widgets.example.com": "1"})
     await asyncio.sleep(5)
     made = await quotas.get(RESOURCE_QUOTAS, "q")
@@ -195,6 +195,13 @@ async def test_custom_resources_are_counted_while_their_kind_is_served(quotas: Q
         await quotas.make(WIDGETS, "x", spec={})
     await quotas.delete(WIDGETS, "w")
     await quotas.settled({"count/widgets.example.com": "0"})
+    await quotas.change(RESOURCE_QUOTAS, "q", {"spec": {"hard": {"pods": "3"}}})
+    await quotas.settled({"count/widgets.example.com": "0", "pods": "0"})
+    await quotas.pod("a")
+    await quotas.delete(DEFINITIONS, "widgets.example.com")
+    await asyncio.sleep(1)
+    await quotas.client.delete(as_documents(PODS), "a", namespace="default", options=NOW)
+    await quotas.settled({"count/widgets.example.com": "0", "pods": "0"})
 
 
 async def test_pods_that_come_and_go_never_exceed_the_quota(quotas: Quotas) -> None:

@@ -157,6 +157,8 @@ def test_resource_claim_uses_the_most_devices_that_it_may_get() -> None:
         ("count/pods", "pods"),
         ("services.nodeports", "services"),
         ("gold.storageclass.storage.k8s.io/requests.storage", "persistentvolumeclaims"),
+        ("persistentvolumeclaims", "persistentvolumeclaims"),
+        ("requests.storage", "persistentvolumeclaims"),
         ("configmaps", "configmaps"),
         ("count/widgets.example.com", "widgets.example.com"),
         ("gpu.deviceclass.resource.k8s.io/devices", "resourceclaims.resource.k8s.io"),
@@ -171,6 +173,32 @@ def test_name_in_a_quota_counts_objects_of_one_kind(name: str, resource: str) ->
     evaluator = evaluator_of(resource) if resource else None
     assert (evaluator is not None) == bool(resource)
     assert evaluator is None or evaluator.covered([name, "nothing"]) == {name}
+
+
+CLASSED = claim(status={"currentVolumeAttributesClassName": "fast"})
+
+
+@pytest.mark.parametrize(
+    ("resource", "subresource", "new", "old", "expected"),
+    [
+        ("pods", "", pod(), None, True),
+        ("pods", "binding", pod(), None, False),
+        ("pods", "", pod(), pod(), False),
+        ("pods", "resize", pod(), pod(), True),
+        ("pods", "status", pod(activeDeadlineSeconds=1), pod(), False),
+        ("persistentvolumeclaims", "", claim(), claim(), True),
+        ("persistentvolumeclaims", "status", claim(), claim(), False),
+        ("persistentvolumeclaims", "status", CLASSED, claim(), True),
+        ("services", "status", {}, {}, False),
+        ("secrets", "", {}, {}, False),
+    ],
+)
+def test_some_writes_change_what_is_used(
+    resource: str, subresource: str, new: Body, old: Body | None, expected: bool
+) -> None:
+    evaluator = evaluator_of(resource)
+    assert evaluator is not None
+    assert evaluator.handles(subresource, new, old) == expected
 
 
 def test_events_are_not_counted() -> None:

@@ -104,7 +104,5 @@ class QuotaRequest:
     def _increase(self, quota: Document) -> Amounts:
         """What the write adds to the usage of a quota, which has not counted an object that was outside its scopes."""
         usage = self.evaluator.usage(self.new, self.now)
-        if negative := [name for name, amount in usage.items() if amount.sign() < 0]:
-            raise QuotaExceededError(f"quota usage is negative for resource(s): {names_shown(negative)}")
         was_counted = self.old is not None and self.evaluator.is_in_scopes(quota, self.old)
         return increase(usage, self.evaluator.usage(self.old, self.now) if was_counted and self.old else {})

@@ -9,7 +9,9 @@ Upstream: pkg/controller/resourcequota/resource_quota_controller.go
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.errors import Conflict, NotFound
@@ -17,7 +19,7 @@ from pykubelet.api.generated.core import PersistentVolumeClaim, Pod, Service
 from pykubelet.api.pods import is_terminal
 from pykubelet.api.quantity import Quantity
 from pykubelet.api.schema import RESOURCE_QUOTAS, Resource
-from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, as_documents, metadata_of
+from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, TypedKind, as_documents, metadata_of
 from pykubelet.api.serializer import Document
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import ControllerClient, PatchType
@@ -89,12 +91,16 @@ class ResourceQuotaController(KeyedController):
 
     async def sync(self, key: str) -> None:
         """Writes the limits and the usage of one quota to its status, if they differ."""
-        namespace, _, name = key.partition("/")
         try:
-            quota = await self._client.get(_QUOTAS, name, namespace=namespace)
+            await self._sync(key)
         except NotFound:
             self._sizes.pop(key, None)
-            return
+        except Conflict:
+            self.queue.add_after(key, AGAIN_SECONDS)
+
+    async def _sync(self, key: str) -> None:
+        namespace, _, name = key.partition("/")
+        quota = await self._client.get(_QUOTAS, name, namespace=namespace)
         hard, status = quota["spec"].get("hard") or {}, quota.get("status") or {}
         known = read_amounts(status.get("used"))
         used = {**masked(known, hard.keys()), **await self._usage(quota, key)}
@@ -104,12 +110,8 @@ class ResourceQuotaController(KeyedController):
         changed = {"hard": {**removed["hard"], **hard}, "used": {**removed["used"], **written_amounts(used)}}
         metadata = {field: quota["metadata"][field] for field in ("uid", "resourceVersion")}
         body = {"metadata": metadata, "status": changed}
-        try:
-            await self._client.patch(
-                _QUOTAS, name, body, namespace=namespace, patch_type=PatchType.MERGE, subresource="status"
-            )
-        except Conflict:
-            self.queue.add_after(key, AGAIN_SECONDS)
+        merge = PatchType.MERGE
+        await self._client.patch(_QUOTAS, name, body, namespace=namespace, patch_type=merge, subresource="status")
 
     async def _usage(self, quota: Document, key: str) -> Amounts:
         """What the objects of the namespace use of a quota; nothing about kinds that are not served."""
@@ -118,33 +120,27 @@ class ResourceQuotaController(KeyedController):
         for resource in {resource_of(name) for name in hard} - {""}:
             evaluator, served = evaluator_of(resource), await self._monitors.served(resource)
             if evaluator is not None and served is not None:
-                names = evaluator.covered(hard)
-                usage |= dict.fromkeys(names, ZERO)
-                async for page in self._pages(evaluator, served, quota["metadata"]["namespace"]):
-                    self._sizes[key] += len(page)
-                    usage = added(usage, masked(_sum(evaluator, page, quota, self._clock.now()), names))
-                    # An API server in this process answers without a pause.
-                    await asyncio.sleep(0)
+                total = dict.fromkeys(evaluator.covered(hard), ZERO)
+                # A definition may be gone since discovery.
+                with suppress(NotFound):
+                    async for page in self._pages(evaluator, served, quota["metadata"]["namespace"]):
+                        self._sizes[key] += len(page)
+                        total = added(total, masked(_sum(evaluator, page, quota, self._clock.now()), total.keys()))
+                        # An API server in this process answers without a pause.
+                        await asyncio.sleep(0)
+                    usage |= total
         return usage
 
     async def _pages(
         self, evaluator: QuotaEvaluator, served: Resource, namespace: str
     ) -> AsyncIterator[Sequence[Document]]:
         """The objects of a kind in a namespace, consistently; of a kind that is only counted, just so many."""
+        kind: TypedKind[Any] = (metadata_of if evaluator.is_counter else as_documents)(served)
         token = ""
         while True:
-            if evaluator.is_counter:
-                counted = await self._client.list(
-                    metadata_of(served), namespace=namespace, limit=PAGE_SIZE, continue_token=token
-                )
-                token = counted.continue_token
-                yield [_PLAIN] * len(counted.items)
-            else:
-                page = await self._client.list(
-                    as_documents(served), namespace=namespace, limit=PAGE_SIZE, continue_token=token
-                )
-                token = page.continue_token
-                yield page.items
+            page = await self._client.list(kind, namespace=namespace, limit=PAGE_SIZE, continue_token=token)
+            yield [_PLAIN] * len(page.items) if evaluator.is_counter else page.items
+            token = page.continue_token
             if not token:
                 return
 

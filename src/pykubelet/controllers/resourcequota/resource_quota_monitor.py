@@ -101,6 +101,8 @@ class QuotaMonitors:
         if not self._quotas[namespace]:
             del self._quotas[namespace]
         self._changed.set()
+        # Finds that it is gone, and forgets it.
+        self._recalculate(namespace, quota["metadata"]["name"])
 
     def synced(self) -> None:
         """Does nothing: each quota was reported."""

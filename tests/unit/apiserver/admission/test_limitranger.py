@@ -55,6 +55,7 @@ def test_pod_stays_as_it_is_without_defaults() -> None:
 
 MIN, MAX, RATIO = limit(min={"cpu": "100m"}), limit(max={"cpu": "1"}), limit(maxLimitRequestRatio={"cpu": "1500m"})
 LEAST, MOST = "minimum cpu usage per Container is 100m", "maximum cpu usage per Container is 1"
+HUGE = "maximum memory usage per Container is 9300T"
 WITHIN = "cpu max limit to request ratio per Container is 1500m"
 
 
@@ -73,12 +74,10 @@ WITHIN = "cpu max limit to request ratio per Container is 1500m"
         (RATIO, {"cpu": "2"}, {"cpu": "4"}, f"{WITHIN}, but provided ratio is 2.000000"),
         (RATIO, {}, {"cpu": "4"}, f"{WITHIN}, but no request is specified or request is 0"),
         (RATIO, {"cpu": "1"}, {"cpu": "0"}, f"{WITHIN}, but no limit is specified or limit is 0"),
-        (
-            limit(max={"memory": "9007199254740991Ki"}),
-            {},
-            {"memory": "9007199254740991Ki"},
-            None,
-        ),
+        (MAX, {"cpu": "1"}, {"cpu": "1"}, None),
+        # Too large to compare thousandths.
+        (limit(max={"memory": "9300T"}), {}, {"memory": "9300000000000001"}, f"{HUGE}, but limit is 9300000000000001"),
+        (limit(maxLimitRequestRatio={"memory": "9300T"}), {"memory": "1"}, {"memory": "9000T"}, None),
     ],
 )
 def test_container_keeps_the_limits(rule: Body, requests: Body, limits: Body, problem: str | None) -> None:
@@ -145,3 +144,36 @@ async def test_writes_through_the_api_are_limited(asker: Asker) -> None:
     code, message = await asker.refused("PATCH", f"{PODS}/a/resize", resized, MERGE)
     assert (code, message) == (403, f'pods "a" is forbidden: {MOST}, but limit is 3')
     await asker.ask("POST", PODS.replace("default", "kube-system"), pod("a"))
+
+
+async def test_pod_that_ends_is_not_limited_any_more(asker: Asker) -> None:
+    """Otherwise its finalizers could not be removed once the limits are stricter."""
+    body = pod("a", containers=[{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}])
+    await asker.ask("POST", PODS, {**body, "metadata": {"name": "a", "finalizers": ["example.com/f"]}})
+    ranges = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}}
+    await asker.ask("POST", RANGES, {**ranges, "spec": {"limits": [limit(max={"cpu": "500m"})]}})
+    container = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "900m"}}}
+    resized = {"spec": {"containers": [container]}}
+    assert (await asker.refused("PATCH", f"{PODS}/a/resize", resized, MERGE))[0] == 403
+    await asker.ask("DELETE", f"{PODS}/a")
+    await asker.ask("PATCH", f"{PODS}/a/resize", resized, MERGE)
+
+
+async def test_claims_are_limited_when_they_are_created_and_expanded(asker: Asker) -> None:
+    """Reports of their status are not."""
+    claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+    ranges = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}}
+    rule = limit("PersistentVolumeClaim", max={"storage": "2Gi"})
+    await asker.ask("POST", RANGES, {**ranges, "spec": {"limits": [rule]}})
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "3Gi"}}}
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": spec}
+    why = "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi"
+    assert await asker.refused("POST", claims, body) == (403, f'persistentvolumeclaims "c" is forbidden: {why}')
+    spec["resources"] = {"requests": {"storage": "1Gi"}}
+    await asker.ask("POST", claims, body)
+    await asker.ask(
+        "PATCH", f"{RANGES}/l", {"spec": {"limits": [limit("PersistentVolumeClaim", max={"storage": "1Mi"})]}}, MERGE
+    )
+    await asker.ask("PATCH", f"{claims}/c/status", {"status": {"phase": "Bound"}}, MERGE)
+    code, message = await asker.refused("PATCH", f"{claims}/c", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+    assert (code, message.rpartition("is ")[2]) == (403, "1Gi")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.errors import Forbidden
+from pykubelet.api.errors import Forbidden, Invalid
 from pykubelet.api.serializer import encode
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.admission.podsecurity import admission
@@ -113,6 +113,10 @@ PROBED = {
         (
             secured({"seLinuxOptions": {"level": "s0"}}, **SE_USER),
             'seLinuxOptions (pod set forbidden securityContext.seLinuxOptions: type "spc_t"; user may not be set; role may not be set)',
+        ),
+        (
+            secured({"seLinuxOptions": {"role": "r"}}),
+            'seLinuxOptions (container "a" set forbidden securityContext.seLinuxOptions: role may not be set)',
         ),
         (
             secured({"seccompProfile": UNCONFINED}, seccompProfile=UNCONFINED),
@@ -267,6 +271,8 @@ async def test_namespace_that_gets_stricter_warns_of_its_pods(asker: Asker, monk
     existing = 'existing pods in namespace "default" violate the new PodSecurity enforce level "baseline:latest"'
     assert await label(asker, enforce="baseline") == (existing, "a (and 2 other pods): host namespaces")
     assert await label(asker, enforce="baseline", audit="restricted") == ()
+    assert (await label(asker, enforce="baseline", enforce_version="v1.20"))[0] == existing.replace("latest", "v1.20")
+    assert (await label(asker, enforce="baseline", enforce_version="latest"))[0] == existing
     assert await label(asker, enforce="privileged") == ()
     monkeypatch.setattr(admission, "MAX_EXISTING_PODS", 2)
     checked = "new PodSecurity enforce level only checked against the first 2 of 4 existing pods"
@@ -276,6 +282,17 @@ async def test_namespace_that_gets_stricter_warns_of_its_pods(asker: Asker, monk
     assert (code, message.partition(":")[0]) == (422, 'Namespace "default" is invalid')
     new = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": labels(warn="x")}}
     assert (await asker.refused("POST", NAMESPACES, new))[0] == 422
+
+
+async def test_wrong_labels_of_old_namespaces_may_stay() -> None:
+    """They are older than the check; a change of other labels is not refused because of them."""
+    served = next(one for one in BUILT_IN_KINDS if one.resource.group_resource == "namespaces")
+    write = AdmissionAttributes(user=UserInfo("u"), verb="update", served=served, namespace="n", name="n")
+    plugin = PodSecurity(lambda _key: None, lambda _namespace: ())
+    old = {"metadata": {"labels": labels(enforce="x")}}
+    plugin.validate(write, {"metadata": {"labels": {**labels(enforce="x"), "a": "b"}}}, old)
+    with pytest.raises(Invalid):
+        plugin.validate(write, {"metadata": {"labels": labels(enforce="y")}}, old)
 
 
 async def test_audited_level_annotates_the_request() -> None:

@@ -92,6 +92,16 @@ async def test_update_is_charged_for_what_it_adds(asker: Asker) -> None:
     )
 
 
+async def test_write_that_adds_nothing_passes_an_exceeded_quota(asker: Asker) -> None:
+    """A limit may be lower than what is used already."""
+    services = "/api/v1/namespaces/default/services"
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 1}]}}
+    await asker.ask("POST", services, body)
+    await limit(asker, {"services": "1", "services.nodeports": "0"}, {"services": "3", "services.nodeports": "2"})
+    await asker.ask("PATCH", f"{services}/s", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+    assert await used(asker) == {"services": "3", "services.nodeports": "2"}
+
+
 async def test_pod_that_enters_a_scope_is_charged_in_full(asker: Asker) -> None:
     """A deadline set by an update moves the pod into the scope Terminating; the other quota keeps its charge."""
     await limit(asker, {"pods": "1"}, name="ending", scopes=["Terminating"])
