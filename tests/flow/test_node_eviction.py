@@ -11,7 +11,7 @@ from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.scheme import as_documents
 from pykubelet.app.node import Node
-from pykubelet.kubelet.eviction.eviction_manager import DiskReclaimer, EvictionManager
+from pykubelet.kubelet.eviction.eviction_manager import CLEANUP_SECONDS, DiskReclaimer, EvictionManager
 from pykubelet.kubelet.eviction.pod_usage import PodPaths, PodUsageReader
 from pykubelet.kubelet.eviction.pressure_monitor import PressureMonitor
 from pykubelet.kubelet.eviction.thresholds import DEFAULT_EVICTION_HARD, Observation, parse_thresholds
@@ -141,7 +141,7 @@ async def test_memory_pressure_evicts_the_pod_most_above_its_requests(tmp_path: 
 
 
 async def test_evictions_go_on_one_by_one_until_there_is_the_minimum_reclaim(tmp_path: Path) -> None:
-    """The minimum reclaim needs two evictions; the critical pod stays."""
+    """The minimum reclaim needs two evictions, the second soon after the first; the critical pod stays."""
     scripts = {name: using(240) for name in ("vital", "a", "b", "c")}
     async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
         await outside.create("vital", containers=[container("vital")], priorityClassName="system-node-critical")
@@ -151,7 +151,7 @@ async def test_evictions_go_on_one_by_one_until_there_is_the_minimum_reclaim(tmp
             await outside.until(name, is_ready)
         hard, reclaim = {"memory.available": "100Mi"}, {"memory.available": "300Mi"}
         async with evicting(outside, node, Machine(outside), hard=hard, minimum_reclaim=reclaim):
-            await asyncio.sleep(120)
+            await asyncio.sleep(CLEANUP_SECONDS - 5)
             shown = {name: (await outside.pod(name)).status.reason for name in scripts}
         assert sorted(shown.values()) == ["", "", "Evicted", "Evicted"]
         assert shown["vital"] == ""

@@ -130,6 +130,15 @@ def test_arithmetic_stays_cheap_when_exponents_are_far_apart(far: str) -> None:
     assert huge.value() in {MIN_INT64, MAX_INT64}
 
 
+def test_sum_is_exact_unless_it_needs_too_many_digits() -> None:
+    """Then it is the larger operand: otherwise a short text could cost any time and memory."""
+    assert add(Quantity(1, 3000), Quantity(2, 3000)) == Quantity(3, 3000)
+    assert add(Quantity(1, 3998), Quantity(1, 0)) == Quantity(10**3998 + 1, 0)
+    assert add(Quantity(1, 4000), Quantity(1, 0)) == Quantity(1, 4000)
+    assert add(Quantity(1, 0), Quantity(2, 4000)) == Quantity(2, 4000)
+    assert add(Quantity(1, 3000), Quantity(1, -3000)) == Quantity(1, 3000)
+
+
 def test_sum_with_a_null_is_written_as_the_other() -> None:
     """Null is zero without a format of its own."""
     null = quantity_from_json("null")

@@ -12,6 +12,7 @@ REPLICATION_CONTROLLERS = replication_controller.KIND.strategy
 POD_TEMPLATES = pod_template.KIND.strategy
 SERVICE_ACCOUNTS = service_account.KIND.strategy
 
+_SUBDOMAIN = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 _SUBSET = {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}
 
 
@@ -39,6 +40,11 @@ def test_ports_of_endpoints_default_to_tcp() -> None:
                 'subsets[0].notReadyAddresses[0].ip: Invalid value: "ff02::1": may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)'
             ],
             id="multicast",
+        ),
+        pytest.param(
+            {"addresses": [{"ip": "10.0.0.1", "nodeName": "a_b"}]},
+            [f'subsets[0].addresses[0].nodeName: Invalid value: "a_b": {_SUBDOMAIN}'],
+            id="node",
         ),
         pytest.param(
             {"addresses": [{"ip": "0.0.0.0"}]},

@@ -112,6 +112,13 @@ CONFLICTS: list[Any] = [
         True,
         id="atomic scalars",
     ),
+    pytest.param(
+        spec(tolerations=[{"key": "a"}, {"key": "b"}]),
+        spec(tolerations=[{"key": "a", "effect": "NoSchedule"}, {"key": "b"}]),
+        spec(tolerations=[{"key": "a", "effect": "NoExecute"}, {"key": "b"}]),
+        True,
+        id="one of two atomic elements",
+    ),
 ]
 
 

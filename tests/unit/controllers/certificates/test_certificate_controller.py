@@ -161,6 +161,20 @@ def test_certificate_is_backdated_and_a_long_one_ends_earlier_by_as_much(
     assert certificate.not_valid_after_utc == at(**lasting)
 
 
+def test_certificate_has_the_extensions_of_its_request_and_signs_nothing() -> None:
+    """Extensions that limit the key are critical, as in those of kube-controller-manager."""
+    certificate = x509.load_pem_x509_certificate(certificate_pem(CLIENT))
+    found = {one.value.__class__: one for one in certificate.extensions}
+    assert {kind.__name__: one.critical for kind, one in found.items()} == {
+        "KeyUsage": True,
+        "ExtendedKeyUsage": False,
+        "BasicConstraints": True,
+        "AuthorityKeyIdentifier": False,
+    }
+    assert found[x509.BasicConstraints].value == x509.BasicConstraints(ca=False, path_length=None)
+    assert found[x509.ExtendedKeyUsage].value == x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+
+
 def test_certificate_ends_with_its_authority_at_the_latest() -> None:
     """An expired authority signs nothing."""
     late = NOW + 10 * YEAR - timedelta(days=1)

@@ -41,7 +41,7 @@ from pykubelet.controllers.podgc.gc_controller import (
     surplus_terminated_pods,
     unscheduled_terminating_pods,
 )
-from pykubelet.controllers.tainteviction.taint_eviction import seconds_to_stay
+from pykubelet.controllers.tainteviction.taint_eviction import TaintEvictionController, seconds_to_stay
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 
@@ -372,3 +372,27 @@ async def test_node_that_was_added_again_waits_for_its_turn_to_be_evicted() -> N
     await asyncio.sleep(10)
     assert (await taints_after_a_check(node("next", Ready="False")))["next"] == evicted
     assert (await taints_after_a_check(broken))["broken"] == held
+
+
+async def test_new_pod_of_the_same_name_is_not_evicted_for_the_old_one() -> None:
+    """The informer may be late, and an earlier try may have written the condition before."""
+    api, pods = MemoryApi(clock := VirtualClock()), PodIndex()
+    controller = TaintEvictionController(
+        client=api, recorder=NoEvents(), pods=pods, pods_by_node=PodsByNode(), clock=clock
+    )
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "DeletionByTaintManager",
+        "message": "Taint manager: deleting due to NoExecute taint",
+    }
+    old = pod("a", node_name="n1", conditions=[condition])
+    new = to_document(old) | {"metadata": {"name": "a", "namespace": "default", "uid": "new"}}
+    api.put(PODS.resource, new)
+    pods.put(old)
+    controller.node_added(node(taints=[NOT_READY]))
+    controller.pod_added(old)
+    with pytest.raises(Conflict):
+        await controller.sync("default/a")
+    (found,) = api.documents(PODS.resource)
+    assert (found["metadata"]["uid"], "deletionTimestamp" in found["metadata"]) == ("new", False)

@@ -30,6 +30,8 @@ from pykubelet.kinds.go_values import go_float
 
 NO_PATH = "<nil>"
 """Go's text for an error without a field."""
+_LARGEST_EXACT, _EPSILON = 2.0**53 - 1, 1e-9
+"""Upstream's limits of quotients that count as integers."""
 
 
 class SchemaError(NamedTuple):
@@ -207,7 +209,7 @@ def _number_findings(value: float, values: ValueValidation, path: str) -> Iterab
         if factor <= 0:
             text = f"factor MultipleOf declared for {path} must be positive: {_shown(factor)}"
             yield SchemaError("rule", path, text, factor)
-        elif not float(value / factor if factor >= 1 else 1 / factor * value).is_integer():
+        elif not _is_multiple(value, factor):
             yield broken_rule(path, value, f"should be a multiple of {_shown(factor)}")
     if (least := _bound(bounds.get("minimum"), value)) is not None:
         if values.exclusive_minimum and value <= least:
@@ -219,6 +221,17 @@ def _number_findings(value: float, values: ValueValidation, path: str) -> Iterab
             yield broken_rule(path, value, f"should be less than {_shown(most)}")
         elif value > most:
             yield broken_rule(path, value, f"should be less than or equal to {_shown(most)}")
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    """Whether a value is a multiple; that of a fraction may be a little too large, as upstream allows."""
+    if isinstance(value, int) and isinstance(factor, int):
+        return value % factor == 0
+    quotient = value / factor if factor >= 1 else 1 / factor * value
+    if not abs(quotient) <= _LARGEST_EXACT:
+        return False
+    whole = int(quotient)
+    return quotient == whole or (whole > 0 and (quotient - whole) / (quotient + whole) < _EPSILON)
 
 
 def _bound(bound: float | None, value: float) -> float | None:

@@ -135,6 +135,32 @@ def test_number_is_checked_against_its_bounds_and_factor(
     assert (_errors(stated, value) == []) == fits
 
 
+@pytest.mark.parametrize(
+    ("value", "factor", "is_multiple"),
+    [
+        (0.3, 0.1, True),
+        (1.1, 0.1, True),
+        (0.35, 0.1, False),
+        (-0.3, 0.1, True),
+        (-3.0000000000000004, 1, False),
+        (2.9999999999999996, 1, False),
+        (3.0000000000000004, 1, True),
+        (3.00001, 1, False),
+        (1e-12, 1, False),
+        (2.5, 1.25, True),
+        (2.0**53 - 1, 1, True),
+        (2.0**53, 1, False),
+        (1e300, 1e-300, False),
+        (2**53 + 2, 2, True),
+        (2**53 + 1, 2, False),
+        (-9, 3, True),
+    ],
+)
+def test_multiple_is_computed_as_upstream_computes_it(value: float, factor: float, *, is_multiple: bool) -> None:
+    """Integers exactly; a quotient of fractions may be a billionth larger than an integer, but not smaller."""
+    assert (_errors({"type": "number", "multipleOf": factor}, value) == []) == is_multiple
+
+
 def test_alternative_with_the_most_matches_is_reported() -> None:
     """Whatever its place: a matching type counts, and more than that a value that was checked."""
     near = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["c"]}
