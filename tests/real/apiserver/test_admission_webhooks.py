@@ -263,6 +263,29 @@ def test_a_restarted_server_needs_no_webhook_to_start(tmp_path: Path, hooks: Web
     assert server.stop() == 0
 
 
+def test_each_webhook_is_called_once_for_a_write(tmp_path: Path, hooks: WebhookServer) -> None:
+    """Also where the server itself chooses names, addresses and ports, and adds a volume with a random name."""
+    server = ServerProcess(tmp_path, "--service-account-admission").start()
+    cluster = Cluster(Kubectl(server.kubeconfig, "default", tmp_path), hooks, server)
+    cluster.kubectl("create", "serviceaccount", "default")
+    for kind in KINDS:
+        cluster.configure(kind, cluster.webhook("/ok", "*/*"))
+    hooks.requests()
+    spec = {"containers": [{"name": "c", "image": "web:1"}]}
+    service = {"type": "NodePort", "ports": [{"port": 80}]}
+    for document in (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-"}, "spec": spec},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": service},
+    ):
+        created = cluster.create(document)
+        mutating, validating = cluster.hooks.requests()
+        assert validating["object"]["metadata"]["uid"] == created["metadata"]["uid"]
+        assert mutating["object"]["spec"] == validating["object"]["spec"] == created["spec"]
+    cluster.kubectl("label", "service", "web", "a=b")
+    assert len(cluster.hooks.requests()) == 2
+    assert server.stop() == 0
+
+
 def test_metrics_count_calls(cluster: Cluster) -> None:
     cluster.configure("Validating", cluster.webhook("/deny"))
     cluster.refusal()
