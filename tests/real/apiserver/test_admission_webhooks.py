@@ -430,13 +430,15 @@ def test_custom_resources_are_mutated_and_pruned(cluster: Cluster) -> None:
 def test_an_update_that_meets_another_change_is_reviewed_again(cluster: Cluster) -> None:
     """What is stored was reviewed as it is: a change in between has the webhook called for the new state."""
     cluster.create()
-    cluster.configure(
-        "Validating", cluster.webhook("/slow", operations="UPDATE", failurePolicy="Ignore", timeoutSeconds=2)
-    )
+    condition = {"name": "first", "expression": "has(object.metadata.labels) && 'first' in object.metadata.labels"}
+    slow = cluster.webhook("/slow", matchConditions=[condition], failurePolicy="Ignore", timeoutSeconds=2)
+    cluster.configure("Validating", slow)
     first = cluster.kubectl.start("label", "configmap", "one", "first=yes")
-    while not cluster.hooks.requests():
+    while not (asked := cluster.hooks.requests()):
         assert first.poll() is None
-    cluster.kubectl("delete", "validatingwebhookconfiguration", "test")
     cluster.kubectl("label", "configmap", "one", "second=yes")
     assert first.communicate(timeout=20)[0] == "configmap/one labeled\n"
-    assert cluster.kubectl.json("get", "configmap", "one")["metadata"]["labels"] == {"first": "yes", "second": "yes"}
+    labels = {"first": "yes", "second": "yes"}
+    asked += cluster.hooks.requests()
+    assert [request["object"]["metadata"]["labels"] for request in asked] == [{"first": "yes"}, labels]
+    assert cluster.kubectl.json("get", "configmap", "one")["metadata"]["labels"] == labels
