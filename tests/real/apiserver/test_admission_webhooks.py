@@ -9,7 +9,7 @@ import pytest
 
 from kubectl import Kubectl
 from pykubelet.podnetwork.node_address import node_address
-from pykubelet_process import ServerProcess
+from pykubelet_process import ServerProcess, UpProcess
 from requirements import missing
 from webhook_server import WebhookServer
 
@@ -44,7 +44,7 @@ def cluster(
 class Cluster:
     """kubectl in a namespace, and webhooks that are configured for it."""
 
-    def __init__(self, kubectl: Kubectl, hooks: WebhookServer, server: ServerProcess) -> None:
+    def __init__(self, kubectl: Kubectl, hooks: WebhookServer, server: ServerProcess | UpProcess) -> None:
         self.kubectl, self.hooks, self.server = kubectl, hooks, server
 
     def configure(self, kind: str, *webhooks: dict[str, Any], name: str = "test") -> None:
@@ -261,6 +261,22 @@ def test_a_restarted_server_needs_no_webhook_to_start(tmp_path: Path, hooks: Web
 
     assert "denied the request" in cluster.refusal()
     assert server.stop() == 0
+
+
+def test_a_cluster_starts_although_a_webhook_fails_everything(tmp_path: Path, hooks: WebhookServer) -> None:
+    """Nobody is locked out: the node and the controllers go on once the webhook is gone."""
+    up = UpProcess(tmp_path, runtime="sim").start()
+    cluster = Cluster(Kubectl(up.kubeconfig, "default", tmp_path), hooks, up)
+    nowhere = {"url": "https://127.0.0.1:1/"}
+    cluster.configure("Validating", cluster.webhook("/ok", "*/*", namespaceSelector={}, clientConfig=nowhere))
+    assert up.stop() == 0
+    up.start()
+
+    assert "connection refused" in cluster.refusal()
+    cluster.kubectl("delete", "validatingwebhookconfiguration", "test")
+    cluster.kubectl("wait", "--for=condition=Ready", "node", "node-1", "--timeout=30s")
+    cluster.create()
+    assert up.stop() == 0
 
 
 def test_each_webhook_is_called_once_for_a_write(tmp_path: Path, hooks: WebhookServer) -> None:
