@@ -113,8 +113,9 @@ class Server:
         return replace(scope, clock=StoppedClock(scope.clock), ids=OneUid(scope.ids), reviews=reviews)
 
     async def handle_itself(self, request: ApiRequest) -> ApiResponse | WatchStream:
-        """Handles a request of the server for its own objects, without webhooks, which cannot answer while it starts."""
-        return await self._handler_of(request.served.resource.group_resource, request)(self._scope, request)
+        """Handles a request of the server for its own objects, without webhooks and policies, which could keep it from starting."""
+        scope = replace(self._scope, validation=())
+        return await self._handler_of(request.served.resource.group_resource, request)(scope, request)
 
     async def admit_connection(self, request: ApiRequest, options: Document) -> None:
         """Has webhooks and policies look at an exec, attach, port-forward or proxy; raises ApiError."""

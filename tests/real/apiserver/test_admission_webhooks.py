@@ -9,7 +9,7 @@ import pytest
 
 from kubectl import Kubectl
 from pykubelet.podnetwork.node_address import node_address
-from pykubelet_process import ServerProcess
+from pykubelet_process import ServerProcess, UpProcess
 from requirements import missing
 from webhook_server import WebhookServer
 
@@ -44,7 +44,7 @@ def cluster(
 class Cluster:
     """kubectl in a namespace, and webhooks that are configured for it."""
 
-    def __init__(self, kubectl: Kubectl, hooks: WebhookServer, server: ServerProcess) -> None:
+    def __init__(self, kubectl: Kubectl, hooks: WebhookServer, server: ServerProcess | UpProcess) -> None:
         self.kubectl, self.hooks, self.server = kubectl, hooks, server
 
     def configure(self, kind: str, *webhooks: dict[str, Any], name: str = "test") -> None:
@@ -263,6 +263,45 @@ def test_a_restarted_server_needs_no_webhook_to_start(tmp_path: Path, hooks: Web
     assert server.stop() == 0
 
 
+def test_a_cluster_starts_although_a_webhook_fails_everything(tmp_path: Path, hooks: WebhookServer) -> None:
+    """Nobody is locked out: the node and the controllers go on once the webhook is gone."""
+    up = UpProcess(tmp_path, runtime="sim").start()
+    cluster = Cluster(Kubectl(up.kubeconfig, "default", tmp_path), hooks, up)
+    nowhere = {"url": "https://127.0.0.1:1/"}
+    cluster.configure("Validating", cluster.webhook("/ok", "*/*", namespaceSelector={}, clientConfig=nowhere))
+    assert up.stop() == 0
+    up.start()
+
+    assert "connection refused" in cluster.refusal()
+    cluster.kubectl("delete", "validatingwebhookconfiguration", "test")
+    cluster.kubectl("wait", "--for=condition=Ready", "node", "node-1", "--timeout=30s")
+    cluster.create()
+    assert up.stop() == 0
+
+
+def test_each_webhook_is_called_once_for_a_write(tmp_path: Path, hooks: WebhookServer) -> None:
+    """Also where the server itself chooses names, addresses and ports, and adds a volume with a random name."""
+    server = ServerProcess(tmp_path, "--service-account-admission").start()
+    cluster = Cluster(Kubectl(server.kubeconfig, "default", tmp_path), hooks, server)
+    cluster.kubectl("create", "serviceaccount", "default")
+    for kind in KINDS:
+        cluster.configure(kind, cluster.webhook("/ok", "*/*"))
+    hooks.requests()
+    spec = {"containers": [{"name": "c", "image": "web:1"}]}
+    service = {"type": "NodePort", "ports": [{"port": 80}]}
+    for document in (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "web-"}, "spec": spec},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": service},
+    ):
+        created = cluster.create(document)
+        mutating, validating = cluster.hooks.requests()
+        assert validating["object"]["metadata"]["uid"] == created["metadata"]["uid"]
+        assert mutating["object"]["spec"] == validating["object"]["spec"] == created["spec"]
+    cluster.kubectl("label", "service", "web", "a=b")
+    assert len(cluster.hooks.requests()) == 2
+    assert server.stop() == 0
+
+
 def test_metrics_count_calls(cluster: Cluster) -> None:
     cluster.configure("Validating", cluster.webhook("/deny"))
     cluster.refusal()
@@ -407,13 +446,15 @@ def test_custom_resources_are_mutated_and_pruned(cluster: Cluster) -> None:
 def test_an_update_that_meets_another_change_is_reviewed_again(cluster: Cluster) -> None:
     """What is stored was reviewed as it is: a change in between has the webhook called for the new state."""
     cluster.create()
-    cluster.configure(
-        "Validating", cluster.webhook("/slow", operations="UPDATE", failurePolicy="Ignore", timeoutSeconds=2)
-    )
+    condition = {"name": "first", "expression": "has(object.metadata.labels) && 'first' in object.metadata.labels"}
+    slow = cluster.webhook("/slow", matchConditions=[condition], failurePolicy="Ignore", timeoutSeconds=2)
+    cluster.configure("Validating", slow)
     first = cluster.kubectl.start("label", "configmap", "one", "first=yes")
-    while not cluster.hooks.requests():
+    while not (asked := cluster.hooks.requests()):
         assert first.poll() is None
-    cluster.kubectl("delete", "validatingwebhookconfiguration", "test")
     cluster.kubectl("label", "configmap", "one", "second=yes")
     assert first.communicate(timeout=20)[0] == "configmap/one labeled\n"
-    assert cluster.kubectl.json("get", "configmap", "one")["metadata"]["labels"] == {"first": "yes", "second": "yes"}
+    labels = {"first": "yes", "second": "yes"}
+    asked += cluster.hooks.requests()
+    assert [request["object"]["metadata"]["labels"] for request in asked] == [{"first": "yes"}, labels]
+    assert cluster.kubectl.json("get", "configmap", "one")["metadata"]["labels"] == labels

@@ -116,7 +116,7 @@ class WriteRequest:
     def validate(self, verb: AdmissionVerb, name: str, new: Document | None, old: Document | None) -> None:
         """Has policies and validating webhooks look at what would be stored; raises ApiError."""
         scope = self.scope
-        if scope.validation or scope.reviews is not None:
+        if any(scope.validation) or scope.reviews is not None:
             attributes = self._attributes(verb, name)
             for validate in scope.validation:
                 validate(attributes, new, old)

@@ -106,6 +106,7 @@ def test_the_first_known_version_is_sent_and_the_old_one_is_read_leniently() -> 
         ({"message": "no", "code": 200}, ": no", 400, ""),
         ({"reason": "Bad"}, ": Bad", 400, "Bad"),
         ({"message": "no", "reason": "Bad", "code": 422}, ": no", 422, "Bad"),
+        ({"message": "no", "code": 100_000}, ": no", 400, ""),
     ],
 )
 def test_a_denial_has_the_webhooks_message_code_and_reason(

@@ -43,7 +43,7 @@ from pykubelet.apiserver.serializer.decoder import ExpectedKind, check_types
 from pykubelet.apiserver.serializer.object_size import check_size
 from pykubelet.apiserver.storage.codec import served_form, stored_form
 from pykubelet.apiserver.webhook_client import WebhookCallError, WebhookClient
-from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.kind import Kind, as_many_as_sent
 
 log = get_logger(__name__)
 
@@ -163,7 +163,7 @@ class AdmissionWebhooks:
         response = read_response(answer, version, uid, mutating=webhook.type == "admit")
         for key, value in response.audit_annotations.items():
             attributes.annotate(f"{webhook.name}/{key}", value)
-        for warning in response.warnings:
+        for warning in as_many_as_sent(response.warnings):
             attributes.warn(warning)
         if not response.allowed:
             raise WebhookDenial(webhook.name, response.result)

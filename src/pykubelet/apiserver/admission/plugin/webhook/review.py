@@ -17,6 +17,7 @@ from pykubelet.api.serializer import DecodeError, Document, decode_document
 _GROUP, _KIND = "admission.k8s.io", "AdmissionReview"
 KNOWN_VERSIONS = ("v1", "v1beta1")
 _JSON_PATCH = "JSONPatch"
+_ERROR_CODES = range(400, 600)
 
 
 class ReviewError(Exception):
@@ -31,7 +32,8 @@ class WebhookDenial(ApiError):
         message, reason = result.get("message") or "", result.get("reason") or ""
         why = message or reason
         super().__init__(f"{denied}: {why}" if why else f"{denied} without explanation", details=result.get("details"))
-        self.reason, self.code = reason, max(result.get("code") or 0, 400)
+        code: int = result.get("code") or 0
+        self.reason, self.code = reason, code if code in _ERROR_CODES else _ERROR_CODES[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

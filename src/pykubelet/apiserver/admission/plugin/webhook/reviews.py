@@ -13,11 +13,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from pykubelet.api.errors import Timeout
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.admission.plugin.webhook.dispatcher import AdmissionWebhooks, WebhookCall
 
 T = TypeVar("T")
+MAX_REVIEWS = 100
+"""A write needs two, and two more for each change of the object meanwhile."""
 RunPlugins = Callable[[AdmissionAttributes, Document | None, Document | None], Document | None]
 _Key = tuple[str, str, str, str, str]
 
@@ -32,12 +35,13 @@ class ReviewNeeded(Exception):
 
 async def reviewed(run: Callable[[], Awaitable[T]]) -> T:
     """Runs something that decides a write, as often as its decision needs answers of webhooks."""
-    while True:
+    for _ in range(MAX_REVIEWS):
         try:
             return await run()
         except ReviewNeeded as needed:
             review = needed.review
         await review()
+    raise Timeout("request did not complete within requested timeout")
 
 
 class _Answer(NamedTuple):
