@@ -17,7 +17,7 @@ _DIFFERENCES = Path(__file__).parents[2] / "docs/differences.md"
 _KINDS = ServedKinds(BUILT_IN_KINDS)
 # The programs add these pages, which need keys.
 _KEYS = ("/.well-known/openid-configuration/", "/openid/v1/jwks/")
-MISSING = {"admissionregistration.k8s.io", "apiregistration.k8s.io"}
+MISSING = {"apiregistration.k8s.io"}
 """The API groups that are not served."""
 
 
