@@ -1,0 +1,1 @@
+"""Admission policies: CEL expressions that writes must satisfy."""
