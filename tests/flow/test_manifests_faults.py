@@ -35,6 +35,9 @@ class Faulty(FaultyClient):
             raise NotReached("connection refused")
         return await self._all.list(kind, **options)
 
+    async def published_schemas(self, api_version: str) -> dict[str, Document]:
+        return await self._all.published_schemas(api_version)
+
     async def served(self) -> tuple[Resource, ...]:
         return await self._all.served()
 

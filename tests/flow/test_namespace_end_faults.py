@@ -26,6 +26,9 @@ class Faulty(FaultyClient):
         super().__init__(inner, fault, at=at)
         self._all = inner
 
+    async def published_schemas(self, api_version: str) -> dict[str, Document]:
+        return await self._all.published_schemas(api_version)
+
     async def served(self) -> tuple[Resource, ...]:
         return await self._all.served()
 

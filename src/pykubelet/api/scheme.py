@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from pykubelet.api import schema
 from pykubelet.api.generated import core
+from pykubelet.api.generated.admissionregistration import ValidatingAdmissionPolicy
 from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
 from pykubelet.api.generated.authentication import TokenRequest, TokenReview
 from pykubelet.api.generated.authorization import SubjectAccessReview
@@ -93,6 +94,7 @@ IP_ADDRESSES = TypedKind(schema.IP_ADDRESSES, IPAddress)
 INGRESS_CLASSES = TypedKind(schema.INGRESS_CLASSES, IngressClass)
 PRIORITY_CLASSES = TypedKind(schema.PRIORITY_CLASSES, PriorityClass)
 RUNTIME_CLASSES = TypedKind(schema.RUNTIME_CLASSES, RuntimeClass)
+VALIDATING_ADMISSION_POLICIES = TypedKind(schema.VALIDATING_ADMISSION_POLICIES, ValidatingAdmissionPolicy)
 STORAGE_CLASSES = TypedKind(schema.STORAGE_CLASSES, StorageClass)
 TOKEN_REVIEWS = TypedKind(schema.TOKEN_REVIEWS, TokenReview)
 SUBJECT_ACCESS_REVIEWS = TypedKind(schema.SUBJECT_ACCESS_REVIEWS, SubjectAccessReview)

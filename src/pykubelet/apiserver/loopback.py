@@ -19,6 +19,7 @@ from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import TypedKind, as_documents
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.discovery import version_rank
+from pykubelet.apiserver.openapi.handler import OpenApi
 from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.request import (
     ALL_AUTHENTICATED,
@@ -33,7 +34,7 @@ from pykubelet.apiserver.request import (
 from pykubelet.apiserver.server import Server
 from pykubelet.client.discovery import APPLIED_VERBS, Discovery
 from pykubelet.client.interface import EVERYTHING, Listing, PatchType, Selection, WatchEvent
-from pykubelet.client.request import read_list, read_object
+from pykubelet.client.request import read_list, read_object, read_schemas
 
 log = get_logger(__name__)
 
@@ -47,6 +48,7 @@ class LoopbackClient:
 
     def __init__(self, server: Server, registry: ServedKinds, *, user: UserInfo = ADMIN) -> None:
         self._server, self._registry, self._user = server, registry, user
+        self._open_api = OpenApi(registry)
 
     async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         query = _query(resourceVersion=resource_version)
@@ -118,6 +120,12 @@ class LoopbackClient:
 
     async def served(self) -> tuple[Resource, ...]:
         return (await self.discover(APPLIED_VERBS)).resources
+
+    async def published_schemas(self, api_version: str) -> dict[str, Document]:
+        found = await self._open_api.v3_of(f"{'apis' if '/' in api_version else 'api'}/{api_version}")
+        if found is None:
+            raise NotFound("the server could not find the requested resource", details={})
+        return read_schemas(found.text)
 
     async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
         answer = await self._ask(

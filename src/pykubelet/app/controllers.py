@@ -32,6 +32,7 @@ from pykubelet.api.scheme import (
     SERVICE_CIDRS,
     SERVICES,
     STATEFUL_SETS,
+    VALIDATING_ADMISSION_POLICIES,
 )
 from pykubelet.app import program
 from pykubelet.app.controller_stage import NO_RESOURCES, ControllerStage, ManagedResources
@@ -78,6 +79,7 @@ from pykubelet.controllers.statefulset.stateful_set import StatefulSetController
 from pykubelet.controllers.tainteviction.taint_eviction import SOURCE as EVICTION
 from pykubelet.controllers.tainteviction.taint_eviction import TaintEvictionController
 from pykubelet.controllers.ttlafterfinished.ttlafterfinished_controller import TtlAfterFinishedController
+from pykubelet.controllers.validatingadmissionpolicystatus.controller import PolicyStatusController
 from pykubelet.scheduler.schedule_one import SCHEDULER_NAME, Scheduler
 
 NAMESPACE = "namespace"
@@ -163,14 +165,16 @@ def _job(stage: ControllerStage) -> None:
 
 
 def _cronjob(stage: ControllerStage) -> None:
-    controller = CronJobController(
-        client=stage.client,
-        recorder=stage.recorder("cronjob-controller"),
-        crons=stage.informers.objects(CRON_JOBS),
-        jobs=stage.informers.objects(JOBS),
-        clock=stage.clock,
-    )
+    recorder = stage.recorder("cronjob-controller")
+    crons, jobs = stage.informers.objects(CRON_JOBS), stage.informers.objects(JOBS)
+    controller = CronJobController(client=stage.client, recorder=recorder, crons=crons, jobs=jobs, clock=stage.clock)
     stage.add("cronjob", controller, queue=controller.queue)
+
+
+def _policy_status(stage: ControllerStage) -> None:
+    policies = stage.informers.objects(VALIDATING_ADMISSION_POLICIES)
+    controller = PolicyStatusController(client=stage.client, policies=policies)
+    stage.add("validatingadmissionpolicy-status", controller, queue=controller.queue)
 
 
 def _ttl_after_finished(stage: ControllerStage) -> None:
@@ -180,12 +184,11 @@ def _ttl_after_finished(stage: ControllerStage) -> None:
 
 
 def _scheduler(stage: ControllerStage) -> None:
-    recorder = stage.recorder(SCHEDULER_NAME)
+    recorder, pods = stage.recorder(SCHEDULER_NAME), stage.informers.pods
     budgets = stage.informers.objects(POD_DISRUPTION_BUDGETS)
-    scheduler = Scheduler(
-        client=stage.client, recorder=recorder, pods=stage.informers.pods, budgets=budgets, clock=stage.clock
+    stage.add(
+        "scheduler", Scheduler(client=stage.client, recorder=recorder, pods=pods, budgets=budgets, clock=stage.clock)
     )
-    stage.add("scheduler", scheduler)
 
 
 def _node_lifecycle(stage: ControllerStage) -> None:
@@ -365,6 +368,7 @@ CONTROLLERS: dict[str, Callable[[ControllerStage], None]] = {
     "job": _job,
     "cronjob": _cronjob,
     "ttl-after-finished": _ttl_after_finished,
+    "validatingadmissionpolicy-status": _policy_status,
     "scheduler": _scheduler,
     "node-lifecycle": _node_lifecycle,
     "pod-gc": _pod_gc,

@@ -156,5 +156,10 @@ class Applier(Protocol):
         """
 
 
-class ControllerClient(Client, Replacer, Discoverer, Applier, Protocol):
+class SchemaReader(Protocol):
+    async def published_schemas(self, api_version: str) -> dict[str, Document]:
+        """The schemas of a group and version, by name, as its OpenAPI v3 document has them; NotFound if it is not served."""
+
+
+class ControllerClient(Client, Replacer, Discoverer, Applier, SchemaReader, Protocol):
     """Everything that controllers use of an API server."""

@@ -142,6 +142,17 @@ def discovery_plan(path: str) -> RestRequest:
     return RestRequest("GET", path, accept=discovery.ACCEPT)
 
 
+def schemas_plan(api_version: str) -> RestRequest:
+    parts = ["apis" if "/" in api_version else "api", *api_version.split("/")]
+    return RestRequest("GET", "/openapi/v3/" + "/".join(_part("path", part) for part in parts))
+
+
+def read_schemas(body: bytes) -> dict[str, Document]:
+    """The schemas in an OpenAPI v3 document."""
+    found: dict[str, Document] = serializer.decode_document(body).get("components", {}).get("schemas", {})
+    return found
+
+
 def node_page_plan(node: str, path: Sequence[str]) -> RestRequest:
     page = "/".join(_part("path", part) for part in path)
     return RestRequest("GET", f"{object_path(NODES, '', node, 'proxy')}/{page}")

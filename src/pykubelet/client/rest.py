@@ -186,6 +186,9 @@ class RestClient:
     async def served(self) -> tuple[Resource, ...]:
         return (await self.discover(discovery.APPLIED_VERBS)).resources
 
+    async def published_schemas(self, api_version: str) -> dict[str, Document]:
+        return request.read_schemas(await self._answer(request.schemas_plan(api_version)))
+
     async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
         plan = request.apply_plan(resource, body, namespace, field_manager)
         return request.read_object(as_documents(resource), await self._answer(plan))

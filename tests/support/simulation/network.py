@@ -200,6 +200,9 @@ class NetworkClient:
     async def discover(self, verbs: frozenset[str]) -> Discovery:
         return await self._network.ask(lambda api: api.discover(verbs))
 
+    async def published_schemas(self, api_version: str) -> dict[str, Document]:
+        return await self._network.ask(lambda api: api.published_schemas(api_version))
+
     async def served(self) -> tuple[Resource, ...]:
         return await self._network.ask(lambda api: api.served())
 

@@ -22,6 +22,7 @@ from pykubelet.api.cel.types import (
 )
 from pykubelet.api.cel.values import ExpressionError
 
+COMPILATION_FAILED = "compilation failed: "
 # The word is reserved; the checker looks for the escaped name.
 _NAMESPACE_FIELD = "__namespace__"
 _TEXTS, _LABELS = list_of(STRING), map_of(STRING, STRING)
@@ -97,7 +98,7 @@ def compile_admission(text: str, variables: Mapping[str, Type], *results: Type) 
     try:
         program = compile_expression(text, variables)
     except ExpressionError as error:
-        return AdmissionExpression(text, error=f"compilation failed: {error}")
+        return AdmissionExpression(text, error=f"{COMPILATION_FAILED}{error}")
     except InstantiationError as error:
         return AdmissionExpression(text, error=f"program instantiation failed: {error}")
     if results and program.result not in results:

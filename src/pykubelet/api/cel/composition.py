@@ -5,7 +5,13 @@ Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/cel/composition.go
 
 from collections.abc import Mapping
 
-from pykubelet.api.cel.admission import ADMISSION_VARIABLES, AdmissionExpression, compile_admission, compile_condition
+from pykubelet.api.cel.admission import (
+    ADMISSION_VARIABLES,
+    COMPILATION_FAILED,
+    AdmissionExpression,
+    compile_admission,
+    compile_condition,
+)
 from pykubelet.api.cel.types import BOOL, DYN, NULL, STRING, Type, object_type
 
 VARIABLES = "variables"
@@ -45,6 +51,12 @@ class PolicyCompiler:
     def message(self, text: str) -> AdmissionExpression:
         """Compiles a message expression, which has no authorizer."""
         return compile_admission(text, self._in_messages, STRING)
+
+    def type_error(self, text: str) -> str:
+        """Why an expression does not compile; empty if it does, whatever its result."""
+        compiled = compile_admission(text, self._variables)
+        is_checked = compiled.error.startswith(COMPILATION_FAILED)
+        return compiled.error.removeprefix(COMPILATION_FAILED) if is_checked else ""
 
 
 def _composed(given: Type) -> Type:

@@ -1,21 +1,18 @@
-"""Documents as CEL values: types from the schema, lazy access, and field name escaping.
+"""Documents as CEL values: types from the schema, and lazy access.
 
-Only fields in the schema are visible, and a null counts as absent. Fields are converted on first access. Names are
-escaped as in Kubernetes: `__dash__` for a dash, `__in__` for a reserved word.
+Only fields in the schema are visible, and a null counts as absent. Fields are converted on first access.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go,
-staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go, staging/src/k8s.io/apiserver/pkg/cel/escaping.go
+staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go
 """
 
 import base64
-import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from pykubelet.api.cel import types
+from pykubelet.api.cel.escaping import escape, unescape
 from pykubelet.api.cel.library.times import read_date, read_loose_duration, read_timestamp
-from pykubelet.api.cel.parser import RESERVED
 from pykubelet.api.cel.values import (
     MISSING,
     CelError,
@@ -30,38 +27,6 @@ from pykubelet.api.cel.values import (
 )
 from pykubelet.api.field_errors import go_json
 from pykubelet.apiserver.apiextensions.schema.structural import Structural
-
-_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_NAMES = {escape.strip("_"): text for text, escape in _ESCAPES.items()}
-_SPECIAL = re.compile(r"__|[./-]")
-_NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
-_ESCAPED = re.compile(r"__[^_]+__")
-
-
-@lru_cache(maxsize=4096)
-def escape(name: str) -> str | None:
-    """Returns the escaped name of a field; None if it cannot be accessed."""
-    if name in RESERVED:
-        return f"__{name}__"
-    if _NAME.fullmatch(name) is None:
-        return None
-    return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], name)
-
-
-@lru_cache(maxsize=4096)
-def unescape(name: str) -> str | None:
-    """Returns the field of an escaped name; None if the name is not valid."""
-    wrong = False
-
-    def plain(match: re.Match[str]) -> str:
-        nonlocal wrong
-        content = match[0][2:-2]
-        wrong |= content not in _NAMES and not (content in RESERVED and match[0] == name)
-        return _NAMES.get(content, content)
-
-    result = _ESCAPED.sub(plain, name)
-    return None if wrong else result
-
 
 _TEXT = Structural(types=("string",))
 _RESOURCE_FIELDS: dict[str, Structural] = {

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pykubelet.api.cel.escaping import escape, unescape
 from pykubelet.api.cel.functions import FUNCTIONS
 from pykubelet.api.cel.interpreter import CelProgram, InstantiationError, compile_expression
 from pykubelet.api.cel.library.strings import OVERLOADS as TEXT_FUNCTIONS
@@ -26,7 +27,7 @@ from pykubelet.api.cel.values import (
     compare,
     equal,
 )
-from pykubelet.apiserver.apiextensions.cel.unstructured import escape, from_document, schema_type, unescape
+from pykubelet.apiserver.apiextensions.cel.unstructured import from_document, schema_type
 from pykubelet.apiserver.apiextensions.schema.listtype import is_unchanged
 from pykubelet.apiserver.apiextensions.schema.structural import compile_schema
 

@@ -1,0 +1,1 @@
+"""The ValidatingAdmissionPolicy status controller: reports type errors in the expressions of policies."""
