@@ -150,13 +150,13 @@ async def serving(
         tokens = ServiceAccountTokens(deps.pki.signing_key, store.get, clock=clock, ids=ids)
         authenticator = Authenticator(tokens, clock=clock, static=deps.static, newest=store.newest)
         authorizer = Authorizer(NodeAuthorizer(store, node_rules()), RbacAuthorizer(store))
-        admission = _admission(settings, store, authorizer, clock, ids)
+        admission = _admission(settings, store, registry, authorizer, clock, ids)
         node_proxy = _node_proxy(settings, deps, clock, network.dialer)
         usage = _usage_scraper(store, node_proxy)
         own = MetricsApi(usage, store.get, clock).handlers()
         reviews = AccessReviews(authenticator, authorizer, clock).handlers()
         webhooks = _webhooks(store, registry, authorizer, clock, ids, network.dialer)
-        dynamic = DynamicAdmission(validate_plugins(store, clock), webhooks)
+        dynamic = DynamicAdmission(validate_plugins(store, registry, authorizer, clock), webhooks)
         issuer = TokenRequests(tokens=tokens, store=store, clock=clock, admission=admission, dynamic=dynamic)
         server = Server(
             store=store,
@@ -407,11 +407,17 @@ def _explain_errors(settings: ApiServerSettings) -> Iterator[None]:
 
 
 def _admission(
-    settings: ApiServerSettings, store: DurableStore, authorizer: Authorizer, clock: Clock, ids: Ids
+    settings: ApiServerSettings,
+    store: DurableStore,
+    registry: ServedKinds,
+    authorizer: Authorizer,
+    clock: Clock,
+    ids: Ids,
 ) -> tuple[AdmissionPlugin, ...]:
     with_accounts, cluster_ips = settings.service_account_admission, settings.service_cluster_ips
     return admission_plugins(
         store,
+        registry,
         authorizer,
         clock,
         ids,

@@ -21,6 +21,7 @@ from pykubelet.apiserver.admission.limitranger import LimitRanger
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
 from pykubelet.apiserver.admission.plugin.dynamic import DynamicAdmission
+from pykubelet.apiserver.admission.plugin.policy.validating import ValidatingPolicies
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
 from pykubelet.apiserver.admission.podsecurity.admission import PodSecurity
 from pykubelet.apiserver.admission.resourcequota import QuotaAdmission
@@ -84,7 +85,7 @@ async def local_api(
     settings = settings or StoreSettings(reserve_bytes=0)
     registry = ServedKinds(BUILT_IN_KINDS)
     async with open_store(folder / "state.db", clock=clock, settings=settings) as store:
-        admission, validation = _plugins(store, clock)
+        admission, validation = _plugins(store, registry, clock)
         server = Server(
             store=store,
             registry=registry,
@@ -104,7 +105,9 @@ async def local_api(
             yield LocalApi(server, registry, store, LoopbackClient(server, registry))
 
 
-def _plugins(store: DurableStore, clock: Clock) -> tuple[tuple[AdmissionPlugin, ...], tuple[ValidatePlugin, ...]]:
+def _plugins(
+    store: DurableStore, registry: ServedKinds, clock: Clock
+) -> tuple[tuple[AdmissionPlugin, ...], tuple[ValidatePlugin, ...]]:
     """The admission plugins that need no users, and those that validate."""
     limits = LimitRanger(lambda namespace: store.list("limitranges", namespace).entries)
     priorities = PriorityAndTolerations(lambda: store.list("priorityclasses.scheduling.k8s.io").entries)
@@ -124,4 +127,5 @@ def _plugins(store: DurableStore, clock: Clock) -> tuple[tuple[AdmissionPlugin, 
         services,
         StorageAdmission(lambda: store.list("storageclasses.storage.k8s.io").entries),
     )
-    return admission, (limits.validate, security.validate, priorities.validate, QuotaAdmission(store, clock).validate)
+    policies, quotas = ValidatingPolicies(store, registry, allow_all), QuotaAdmission(store, clock)
+    return admission, (limits.validate, security.validate, priorities.validate, policies, quotas.validate)

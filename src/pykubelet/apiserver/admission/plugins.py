@@ -27,6 +27,9 @@ from pykubelet.apiserver.admission.interfaces import AdmissionPlugin, ValidatePl
 from pykubelet.apiserver.admission.limitranger import LimitRanger
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeRestriction, NodeTaint
+from pykubelet.apiserver.admission.plugin.policy.param_access import ParamAccess
+from pykubelet.apiserver.admission.plugin.policy.params import ParamSource
+from pykubelet.apiserver.admission.plugin.policy.validating import ValidatingPolicies
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
 from pykubelet.apiserver.admission.podsecurity.admission import PodSecurity
 from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
@@ -36,12 +39,14 @@ from pykubelet.apiserver.admission.services import ServiceAllocation
 from pykubelet.apiserver.admission.storage import StorageAdmission
 from pykubelet.apiserver.admission.unhandled import UnhandledWarnings
 from pykubelet.apiserver.authorization.authorizer import Authorizer
+from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.storage.durable_store import DurableStore
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
 
 def admission_plugins(
     store: DurableStore,
+    registry: ServedKinds,
     authorizer: Authorizer,
     clock: Clock,
     ids: Ids,
@@ -62,6 +67,7 @@ def admission_plugins(
         StorageAdmission(partial(store.entries, STORAGE_CLASSES.group_resource)),
         RuntimeClassAdmission(store.newest),
         CertificateAdmission(authorizer.decide, clock),
+        ParamAccess(ParamSource(registry, store), store.newest, authorizer.decide),
         DefaultIngressClass(partial(store.entries, INGRESS_CLASSES.group_resource)),
         RbacEscalation(authorizer),
         ServiceAllocation(
@@ -74,12 +80,15 @@ def admission_plugins(
     )
 
 
-def validate_plugins(store: DurableStore, clock: Clock) -> tuple[ValidatePlugin, ...]:
+def validate_plugins(
+    store: DurableStore, registry: ServedKinds, authorizer: Authorizer, clock: Clock
+) -> tuple[ValidatePlugin, ...]:
     """The plugins that look at what would be stored; the quotas come last."""
     return (
         LimitRanger(_in_namespace(store, LIMIT_RANGES.group_resource)).validate,
         PodSecurity(store.newest, _in_namespace(store, PODS.group_resource)).validate,
         PriorityAndTolerations(partial(store.entries, PRIORITY_CLASSES.group_resource)).validate,
+        ValidatingPolicies(store, registry, authorizer.decide),
         QuotaAdmission(store, clock).validate,
     )
 

@@ -17,12 +17,8 @@ from pykubelet.api.schema import (
 )
 from pykubelet.api.scheme import as_documents
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
-from pykubelet.apiserver.admission.plugin.policy.params import ParamSource
-from pykubelet.apiserver.admission.plugin.policy.policies import PolicySource
 from pykubelet.apiserver.admission.plugin.policy.validating import ValidatingPolicies
-from pykubelet.apiserver.admission.plugin.webhook.predicates import AdmissionMatcher
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, UserInfo
-from pykubelet.apiserver.storage.interfaces import StoreKey
 from pykubelet.testing.local_api import LocalApi, local_api
 
 _GROUP = {"apiVersion": "admissionregistration.k8s.io/v1"}
@@ -38,20 +34,7 @@ class Bed:
         self.api = api
         self.warnings: list[str] = []
         self.annotations: dict[str, str] = {}
-        store = api.store
-
-        def namespace_of(name: str) -> Document | None:
-            entry = store.newest(StoreKey("namespaces", "", name))
-            return None if entry is None else entry.document
-
-        self.source = PolicySource(store)
-        self.judge = ValidatingPolicies(
-            self.source,
-            matcher=AdmissionMatcher(api.registry, namespace_of),
-            params=ParamSource(api.registry, store.newest, lambda of, namespace: store.list(of, namespace).entries),
-            authorize=_authorize,
-            namespace_of=namespace_of,
-        )
+        self.judge = ValidatingPolicies(api.store, registry=api.registry, authorize=_authorize)
 
     async def create(self, resource: Resource, name: str, *, namespace: str = "", **fields: Any) -> None:
         document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, **fields}
@@ -260,12 +243,12 @@ _KIND = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
 async def _with_params(it: Bed, ref: Document, **policy: Any) -> None:
-    await it.policy("params == null || object.data.a < params.data.limit", paramKind=_KIND, **policy)
-    stated: Document = {"paramRef": ref} if ref else {}
-    await it.binding(**stated)
     await it.create(NAMESPACES, "other")
     for namespace, limit in (("default", "1"), ("other", "2")):
         await it.create(CONFIG_MAPS, "limits", namespace=namespace, data={"limit": limit})
+    await it.policy("params == null || object.data.a < params.data.limit", paramKind=_KIND, **policy)
+    stated: Document = {"paramRef": ref} if ref else {}
+    await it.binding(**stated)
 
 
 @pytest.mark.parametrize(

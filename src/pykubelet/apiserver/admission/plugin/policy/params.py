@@ -3,13 +3,11 @@
 Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go
 """
 
-from collections.abc import Callable, Sequence
-
 from pykubelet.api.labels import selector_from_document
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.storage.codec import collection_of, key_of, served_document
-from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+from pykubelet.apiserver.storage.interfaces import Store
 from pykubelet.kinds.kind import Kind
 
 
@@ -18,15 +16,10 @@ class ConfigurationError(Exception):
 
 
 class ParamSource:
-    """Reads parameters; `entries` returns all entries of a collection in a namespace, or in all of them."""
+    """Reads the parameters of policies from the store."""
 
-    def __init__(
-        self,
-        registry: ServedKinds,
-        newest: Callable[[StoreKey], StoreEntry | None],
-        entries: Callable[[str, str], Sequence[StoreEntry]],
-    ) -> None:
-        self._registry, self._newest, self._entries = registry, newest, entries
+    def __init__(self, registry: ServedKinds, store: Store) -> None:
+        self._registry, self._store = registry, store
         self._generation = -1
         self._kinds: dict[tuple[str, str], Kind] = {}
 
@@ -63,8 +56,8 @@ class ParamSource:
 
     def _found(self, kind: Kind, ref: Document, namespace: str) -> list[Document]:
         if name := ref.get("name"):
-            entry = self._newest(key_of(kind, namespace, name))
+            entry = self._store.newest(key_of(kind, namespace, name))
             return [] if entry is None else [served_document(kind, entry)]
         selector = selector_from_document(ref.get("selector"))
-        documents = (served_document(kind, entry) for entry in self._entries(collection_of(kind), namespace))
+        documents = (served_document(kind, each) for each in self._store.list(collection_of(kind), namespace).entries)
         return [each for each in documents if selector.matches(each["metadata"].get("labels") or {})]

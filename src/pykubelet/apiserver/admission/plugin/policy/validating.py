@@ -28,8 +28,10 @@ from pykubelet.apiserver.admission.plugin.webhook.predicates import (
 )
 from pykubelet.apiserver.admission.plugin.webhook.request import admission_request
 from pykubelet.apiserver.errors import forbidden, not_found
+from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision
 from pykubelet.apiserver.storage.codec import served_form, stored_form
+from pykubelet.apiserver.storage.interfaces import Store, StoreKey
 
 _FAILURE_KEY = "validation.policy.admission.k8s.io/validation_failure"
 _MAX_ANNOTATION_CHARACTERS = 10 * 1024
@@ -84,15 +86,14 @@ class ValidatingPolicies:
 
     def __init__(
         self,
-        source: PolicySource,
+        store: Store,
         *,
-        matcher: AdmissionMatcher,
-        params: ParamSource,
+        registry: ServedKinds,
         authorize: Callable[[AuthorizationAttributes], AuthorizationDecision],
-        namespace_of: Callable[[str], Document | None],
     ) -> None:
-        self._source, self._matcher, self._params = source, matcher, params
-        self._authorize, self._namespace_of = authorize, namespace_of
+        self._store, self._authorize = store, authorize
+        self._source, self._params = PolicySource(store), ParamSource(registry, store)
+        self._matcher = AdmissionMatcher(registry, self._newest_namespace)
 
     def __call__(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> None:
         """Raises ApiError if a policy denies the write."""
@@ -161,11 +162,15 @@ class ValidatingPolicies:
         for each in parameters:
             yield PolicyInput(values, with_namespace, each)
 
+    def _newest_namespace(self, name: str) -> Document | None:
+        entry = self._store.newest(StoreKey(NAMESPACES.group_resource, "", name))
+        return None if entry is None else entry.document
+
     def _namespace(self, attributes: AdmissionAttributes) -> Document | None:
         # A Namespace is in no namespace, although its requests name one.
         if not attributes.namespace or attributes.served.resource == NAMESPACES:
             return None
-        namespace = self._namespace_of(attributes.namespace)
+        namespace = self._newest_namespace(attributes.namespace)
         if namespace is None:
             raise not_found(NAMESPACES, attributes.namespace)
         metadata = namespace["metadata"]
