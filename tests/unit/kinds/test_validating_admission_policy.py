@@ -132,6 +132,10 @@ _POLICIES: dict[str, tuple[dict[str, Any], list[str]]] = {
             "spec.validations[0].expression: Invalid value: \"request.verb == 'get'\": compilation failed: ERROR: <input>:1:8: undefined field 'verb'\n | request.verb == 'get'\n | .......^"
         ],
     ),
+    "too many expressions": (
+        _policy(validations=[{"expression": "object.a == '" + "a" * 50 + "'"}] * 2100),
+        ["spec: Too long: may not be more than 131072 bytes"],
+    ),
     "blank texts": (
         _validation(expression=" ", messageExpression=" ", message=" "),
         [

@@ -57,7 +57,7 @@ class AdmissionAttributes:
 
 
 ValidatePlugin = Callable[[AdmissionAttributes, Document | None, Document | None], None]
-"""Rejects a write with ApiError, given the new object as it would be stored and the old one."""
+"""Rejects a write with ApiError, given the new object as it would be stored and the old one; false if it has no rules."""
 
 
 class AdmissionPlugin(Protocol):

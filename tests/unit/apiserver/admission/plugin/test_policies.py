@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.errors import ApiError
+from pykubelet.api.errors import ApiError, Invalid
 from pykubelet.api.schema import (
     CONFIG_MAPS,
     NAMESPACES,
@@ -19,6 +19,7 @@ from pykubelet.api.scheme import as_documents
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.admission.plugin.policy.validating import ValidatingPolicies
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, UserInfo
+from pykubelet.client.interface import PatchType
 from pykubelet.testing.local_api import LocalApi, local_api
 
 _GROUP = {"apiVersion": "admissionregistration.k8s.io/v1"}
@@ -66,6 +67,8 @@ class Bed:
             served=served, warn=self.warnings.append, annotate=self.annotations.__setitem__, **given
         )
         default = {"metadata": {"name": "x"}, "data": {"a": "1"}} if given["verb"] == "create" else None
+        if not self.judge:
+            return None
         try:
             self.judge(stated, default if new is None else new, old)
         except ApiError as error:
@@ -380,3 +383,31 @@ async def test_equivalent_version_is_seen_as_the_version_that_the_policy_names(t
         assert it.write(scaler, plural="horizontalpodautoscalers.autoscaling") == ""
         metric["resource"]["target"]["averageUtilization"] = 51
         assert "denied request" in it.write(scaler, plural="horizontalpodautoscalers.autoscaling")
+
+
+async def test_handlers_ask_before_every_kind_of_write(tmp_path: Path) -> None:
+    """The whole path: what is denied is not stored, and the error is the policy's."""
+    pods = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+    maps = as_documents(CONFIG_MAPS)
+    async with bed(tmp_path) as it:
+        client = it.api.client
+        await it.create(CONFIG_MAPS, "x", namespace="default", data={"a": "1"})
+        await it.policy(
+            "request.operation != 'DELETE' || oldObject.data.a != '1'",
+            "request.operation != 'UPDATE' || object.data.a == oldObject.data.a || !has(request.options.kind)",
+            "request.operation != 'CREATE' || object.metadata.uid != '' && object.metadata.name.startsWith('made-')",
+            rules=[pods],
+        )
+        await it.binding()
+        for write in (
+            client.create(maps, {"metadata": {"name": "y"}}, namespace="default"),
+            client.patch(maps, "x", {"data": {"a": "2"}}, namespace="default", patch_type=PatchType.MERGE),
+            client.delete(maps, "x", namespace="default"),
+        ):
+            with pytest.raises(Invalid) as caught:
+                await write
+            assert "ValidatingAdmissionPolicy 'p' with binding 'b' denied request" in caught.value.message
+        listed = await client.list(maps, namespace="default")
+        assert [each["data"] for each in listed.items if each["metadata"]["name"] in "xy"] == [{"a": "1"}]
+        made = await client.create(maps, {"metadata": {"generateName": "made-"}}, namespace="default")
+        assert made["metadata"]["name"].startswith("made-")

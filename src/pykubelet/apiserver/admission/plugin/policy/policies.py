@@ -6,8 +6,9 @@ binding was answered. Expressions are compiled when the policy matches a write f
 Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 from pykubelet.api.schema import VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
 from pykubelet.api.serializer import Document
@@ -71,6 +72,13 @@ class PolicyBinding:
         return MatchCriteria.of({**stated, _RULES: stated.get(_RULES) or _EVERYTHING}, _RULES)
 
 
+class PolicyHook(NamedTuple):
+    """A policy with its bindings, both by name."""
+
+    policy: BoundPolicy
+    bindings: tuple[PolicyBinding, ...]
+
+
 class PolicySource:
     """Follows the policies and bindings of a store."""
 
@@ -78,6 +86,7 @@ class PolicySource:
         self._policies: dict[str, BoundPolicy] = {}
         self._bindings: dict[str, PolicyBinding] = {}
         self._by_policy: dict[str, dict[str, PolicyBinding]] = {}
+        self._hooks: tuple[PolicyHook, ...] | None = None
         for resource, follow in (
             (VALIDATING_ADMISSION_POLICIES, self._follow_policy),
             (VALIDATING_ADMISSION_POLICY_BINDINGS, self._follow_binding),
@@ -90,18 +99,24 @@ class PolicySource:
         """Whether there is any binding: without one no policy applies."""
         return bool(self._by_policy)
 
-    def hooks(self) -> Iterator[tuple[BoundPolicy, Mapping[str, PolicyBinding]]]:
+    def hooks(self) -> tuple[PolicyHook, ...]:
         """The policies that have bindings, by name."""
-        for name in sorted(self._by_policy):
-            if (policy := self._policies.get(name)) is not None:
-                yield policy, dict(sorted(self._by_policy[name].items()))
+        if self._hooks is None:
+            self._hooks = tuple(
+                PolicyHook(self._policies[name], tuple(bindings[each] for each in sorted(bindings)))
+                for name, bindings in sorted(self._by_policy.items())
+                if name in self._policies
+            )
+        return self._hooks
 
     def _follow_policy(self, name: str, entry: StoreEntry | None) -> None:
+        self._hooks = None
         self._policies.pop(name, None)
         if entry is not None:
             self._policies[name] = BoundPolicy(entry.document)
 
     def _follow_binding(self, name: str, entry: StoreEntry | None) -> None:
+        self._hooks = None
         if (before := self._bindings.pop(name, None)) is not None:
             others = self._by_policy[before.policy_name]
             del others[name]

@@ -6,7 +6,7 @@ staging/src/k8s.io/apiserver/pkg/admission/plugin/policy/matching/matching.go,
 staging/src/k8s.io/apiserver/pkg/admission/errors.go
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -95,17 +95,21 @@ class ValidatingPolicies:
         self._source, self._params = PolicySource(store), ParamSource(registry, store)
         self._matcher = AdmissionMatcher(registry, self._newest_namespace)
 
+    def __bool__(self) -> bool:
+        """Whether any policy is bound."""
+        return bool(self._source)
+
     def __call__(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> None:
         """Raises ApiError if a policy denies the write."""
-        if not self._source or is_exempt(attributes):
+        if is_exempt(attributes):
             return
         write = _PolicyWrite(attributes, new, old)
-        for policy, bindings in self._source.hooks():
-            self._apply(policy, bindings, write)
+        for hook in self._source.hooks():
+            self._apply(hook.policy, hook.bindings, write)
         if write.denials:
             raise _error(write.denials[0], write)
 
-    def _apply(self, policy: BoundPolicy, bindings: Mapping[str, PolicyBinding], write: _PolicyWrite) -> None:
+    def _apply(self, policy: BoundPolicy, bindings: Sequence[PolicyBinding], write: _PolicyWrite) -> None:
         try:
             invocation = self._match(policy.criteria, write)
             if invocation is None:
@@ -116,7 +120,7 @@ class ValidatingPolicies:
             write.misconfigured(policy, "", error)
             return
         annotations: dict[str, dict[str, None]] = {}
-        for binding in bindings.values():
+        for binding in bindings:
             for key, value in self._bound(policy, binding, invocation, write):
                 annotations.setdefault(key, {})[value[:_MAX_ANNOTATION_CHARACTERS]] = None
         for key, values in annotations.items():
