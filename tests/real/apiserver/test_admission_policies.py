@@ -127,6 +127,36 @@ def test_failures_are_warnings_or_lines_of_the_audit_log(kubectl: Kubectl, serve
     assert "at most 2 replicas, not 3" in annotations["validation.policy.admission.k8s.io/validation_failure"]
 
 
+EVERYTHING = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: nothing-goes}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*/*"]}]
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: nothing-goes}
+spec: {policyName: nothing-goes, validationActions: [Deny]}
+"""
+
+
+def test_policy_against_everything_can_be_deleted_even_after_a_start(tmp_path: Path) -> None:
+    """It exempts policies, and the server's own objects while it starts."""
+    server = ServerProcess(tmp_path).start()
+    kubectl = Kubectl(server.kubeconfig, "default", tmp_path / "cache")
+    kubectl("apply", "-f", "-", text=EVERYTHING)
+    assert "denied request" in kubectl.fails("delete", "service", "kubernetes")
+    assert server.stop() == 0
+    server.start()
+    assert "denied request" in kubectl.fails("create", "configmap", "x")
+    kubectl("delete", "validatingadmissionpolicy", "nothing-goes")
+    kubectl("create", "configmap", "x")
+    assert server.stop() == 0
+
+
 def test_kubectl_shows_and_explains_policies(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", text=_policy(kubectl, "Deny"))
     header, row = kubectl("get", "validatingadmissionpolicies").splitlines()
