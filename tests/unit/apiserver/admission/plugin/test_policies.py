@@ -104,6 +104,7 @@ async def test_write_is_denied_with_message_reason_and_cause(tmp_path: Path) -> 
         assert error.details == {"name": "x", "kind": "configmaps", "causes": [{"message": text}]}
         await it.api.client.delete(as_documents(VALIDATING_ADMISSION_POLICY_BINDINGS), "b")
         assert it.write() == ""
+        assert not it.judge, "writes skip it"
 
 
 _MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
@@ -202,6 +203,15 @@ async def test_budget_of_a_binding_ends_with_many_costly_expressions(tmp_path: P
         await it.binding(name="c", policy="q")
         text = "validation failed due to running out of cost budget, no further validation rules will be run"
         assert it.write() == _denied(text, policy="q", binding="c")
+
+
+async def test_variable_is_evaluated_once(tmp_path: Path) -> None:
+    numbers = f"[{', '.join(map(str, range(100)))}]"
+    costly = {"name": "costly", "expression": f"{numbers}.all(i, {numbers}.all(j, i < 1000 && j < 1000))"}
+    async with bed(tmp_path) as it:
+        await it.policy(*["variables.costly"] * 40, variables=[costly])
+        await it.binding()
+        assert it.write() == ""
 
 
 async def test_write_must_match_rules_selectors_and_conditions_of_policy_and_binding(tmp_path: Path) -> None:
