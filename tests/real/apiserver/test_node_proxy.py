@@ -14,7 +14,7 @@ from aiohttp import web
 
 from pykubelet.api.errors import ApiError, BadRequest, ServiceUnavailable
 from pykubelet.api.serializer import encode
-from pykubelet.apiserver.podproxy.handler import NodeProxy, UpgradeAwareHandler, request_head
+from pykubelet.apiserver.podproxy.handler import MAX_HTML_BYTES, NodeProxy, UpgradeAwareHandler, request_head
 from pykubelet.apiserver.podproxy.location import ProxyTarget
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import ANONYMOUS, ApiRequest
@@ -50,7 +50,8 @@ async def node(request: web.Request) -> web.StreamResponse:
     if request.path.startswith("/portForward"):
         return web.Response(text="which port?")
     if request.path == "/page":
-        return web.Response(text=f'<a href="/{request.method}">', content_type="text/html")
+        text = f'<a href="/{request.method}">' + "x" * int(request.query.get("more", 0))
+        return web.Response(text=text, content_type="text/html")
     if request.path == "/old":
         return web.Response(status=302, headers={"Location": "/page"})
     if code := request.query.get("sinceSeconds"):
@@ -172,13 +173,15 @@ async def test_root_of_a_proxied_pod_moves_to_where_its_links_lead(front: tuple[
 
 
 async def test_redirects_and_pages_lead_through_the_proxy(front: tuple[str, ssl.SSLContext]) -> None:
-    """The application at the other end does not know the path of the proxy. A HEAD request gets no page."""
+    """The application at the other end does not know the path of the proxy. A HEAD request gets no page, nor does one for too long a page."""
     url, trusting = front
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http:
         async with http.get(f"{url}/n1/proxy/old") as response:
             assert (response.url.path, await response.text()) == ("/n1/proxy/page", '<a href="/n1/proxy/GET">')
         async with http.head(f"{url}/n1/proxy/page") as response:
             assert (response.status, await response.read()) == (200, b"")
+        async with http.get(f"{url}/n1/proxy/page", params={"more": MAX_HTML_BYTES}) as response:
+            assert (response.status, "too large" in await response.text()) == (503, True)
 
 
 async def test_upgraded_connection_carries_bytes_both_ways(front: tuple[str, ssl.SSLContext]) -> None:

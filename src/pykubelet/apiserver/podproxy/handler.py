@@ -78,7 +78,9 @@ _OWN_MESSAGES: dict[int, tuple[type[errors.ApiError], str]] = {
 }
 _NODE_MESSAGES = {403: errors.Forbidden, 406: errors.NotAcceptable, 415: errors.UnsupportedMediaType}
 MAX_PAGE_BYTES = 16 * 2**20
-"""The maximum length of a page that is read whole: the metrics of some ten thousand containers, or HTML with links."""
+"""The maximum length of a node's page: the metrics of some ten thousand containers."""
+MAX_HTML_BYTES = 4 * 2**20
+"""The maximum length of a page whose links are rewritten; it is held in memory, as many times as clients request it."""
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
 # Upstream's timeout for reading a response that is not an upgrade.
@@ -190,16 +192,16 @@ class NodeProxy:
             head = await self.ask(target, server, request_head(target, "GET", (), 0))
             if (code := status_code(head)) != 200:
                 raise _unreachable(target, f"status code {code} for {path}")
-            return await self.read_page(target, server, head)
+            return await self.read_page(target, server, head, MAX_PAGE_BYTES)
 
-    async def read_page(self, target: ProxyTarget, server: StreamPair, head: bytes) -> bytes:
+    async def read_page(self, target: ProxyTarget, server: StreamPair, head: bytes, most_bytes: int) -> bytes:
         """The whole body of a response; Unavailable if it is too long or breaks off."""
         body = bytearray()
         try:
-            await read_response_body(server.reader, head, body, MAX_PAGE_BYTES)
+            await read_response_body(server.reader, head, body, most_bytes)
         except (OSError, ValueError, asyncio.IncompleteReadError) as error:
             raise _unreachable(target, str(error)) from error
-        if len(body) >= MAX_PAGE_BYTES or len(body) < (body_length(head) or 0):
+        if len(body) >= most_bytes or len(body) < (body_length(head) or 0):
             raise _unreachable(target, f"{target.path} is incomplete or too large")
         return bytes(body)
 
@@ -261,7 +263,7 @@ class UpgradeAwareHandler:
                 links = _links(target, request, rest)
                 head = links.response_head(head)
                 if is_page(request.method, code, head):
-                    page = await self._proxy.read_page(target, server, head)
+                    page = await self._proxy.read_page(target, server, head, MAX_HTML_BYTES)
                     await send_page(request, links, closing_head(head), page)
                     return HijackedResponse(request, code=code)
             await splice(StreamPair(*hijack(request)), server, head, changed=upgrades and code == 101)
@@ -288,7 +290,7 @@ async def splice(client: StreamPair, server: StreamPair, head: bytes, *, changed
 async def send_page(request: web.BaseRequest, links: ProxiedLinks, head: bytes, page: bytes) -> None:
     """Sends a page with its links to the client, then closes the connection; ServiceUnavailable if it is malformed."""
     try:
-        response = await asyncio.to_thread(links.response, head, page, MAX_PAGE_BYTES)
+        response = await asyncio.to_thread(links.response, head, page, MAX_HTML_BYTES)
     except ValueError as error:
         raise errors.ServiceUnavailable(f"error trying to read a page of {links.target_host}: {error}") from error
     with closing(hijack(request)[1]) as writer, suppress(OSError):
