@@ -87,7 +87,6 @@ class ValidatingPolicies:
     def __init__(
         self,
         store: Store,
-        *,
         registry: ServedKinds,
         authorize: Callable[[AuthorizationAttributes], AuthorizationDecision],
     ) -> None:
