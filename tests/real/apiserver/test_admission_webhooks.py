@@ -280,7 +280,14 @@ def test_a_cluster_starts_although_a_webhook_fails_everything(tmp_path: Path, ho
 
 
 def test_each_webhook_is_called_once_for_a_write(tmp_path: Path, hooks: WebhookServer) -> None:
-    """Also where the server itself chooses names, addresses and ports, and adds a volume with a random name."""
+    """Also where the server itself chooses names, addresses and ports, and adds a volume with a random name.
+
+    The IPAddress of a service is a write of its own.
+    """
+
+    def requests() -> list[dict[str, Any]]:
+        return [one for one in hooks.requests() if one["kind"]["kind"] != "IPAddress"]
+
     server = ServerProcess(tmp_path, "--service-account-admission").start()
     cluster = Cluster(Kubectl(server.kubeconfig, "default", tmp_path), hooks, server)
     cluster.kubectl("create", "serviceaccount", "default")
@@ -294,11 +301,11 @@ def test_each_webhook_is_called_once_for_a_write(tmp_path: Path, hooks: WebhookS
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": service},
     ):
         created = cluster.create(document)
-        mutating, validating = cluster.hooks.requests()
+        mutating, validating = requests()
         assert validating["object"]["metadata"]["uid"] == created["metadata"]["uid"]
         assert mutating["object"]["spec"] == validating["object"]["spec"] == created["spec"]
     cluster.kubectl("label", "service", "web", "a=b")
-    assert len(cluster.hooks.requests()) == 2
+    assert len(requests()) == 2
     assert server.stop() == 0
 
 
