@@ -152,6 +152,13 @@ def test_list_of_addresses_follows_a_change_of_the_first() -> None:
     assert "clusterIPs" not in _allocated(named, allocations_of([]), old)["spec"]
 
 
+def test_load_balancer_gets_no_node_ports_if_it_wants_none() -> None:
+    """A port that the client names is kept all the same."""
+    ports = [{"name": "a", "port": 80}, {"name": "b", "port": 81, "nodePort": 30005}]
+    spec = {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": ports}
+    assert [port.get("nodePort") for port in _allocated(spec)["spec"]["ports"]] == [None, 30005]
+
+
 def test_allocation_fails_when_nothing_is_left() -> None:
     """The first two addresses of the range are the network's and the API server's, the last is for broadcasts."""
     document = SERVICES.default({"metadata": {"name": "s", **SYSTEM}, "spec": {"ports": [_PORT]}})
