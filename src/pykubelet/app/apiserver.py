@@ -55,9 +55,9 @@ from pykubelet.apiserver.certs.pki import (
 from pykubelet.apiserver.filters.access import AccessFilter
 from pykubelet.apiserver.filters.audit import AuditLog
 from pykubelet.apiserver.filters.chain import HandlerChain
-from pykubelet.apiserver.filters.limits import MaxInFlight
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, ExtraCollector, StorageFigures, object_counts
-from pykubelet.apiserver.flow_control import ensure_flow_control
+from pykubelet.apiserver.flowcontrol.controller import FlowController
+from pykubelet.apiserver.flowcontrol.ensurer import ensure_flow_control
 from pykubelet.apiserver.handlers.access_reviews import AccessReviews
 from pykubelet.apiserver.handlers.token_request import TokenRequests
 from pykubelet.apiserver.ip_addresses import IpAddressRepair
@@ -169,7 +169,7 @@ async def serving(
             authorize=authorizer.decide,
         )
         await _ensure_objects(settings, server, store, registry, clock, ids)
-        counters = _counters(settings, store, registry, (*collectors, webhooks.metrics))
+        counters = _counters(settings, store, registry, clock, (*collectors, webhooks.metrics))
         nonresource = _nonresource_handler(deps, registry, tokens, counters)
         access = AccessFilter(authenticator.authenticate, authorizer.decide)
         chain = _handler_chain(deps, access, registry, server, nonresource, counters, clock)
@@ -450,11 +450,17 @@ def _webhooks(
 
 
 def _counters(
-    settings: ApiServerSettings, store: DurableStore, registry: ServedKinds, more: Sequence[ExtraCollector]
+    settings: ApiServerSettings,
+    store: DurableStore,
+    registry: ServedKinds,
+    clock: Clock,
+    more: Sequence[ExtraCollector],
 ) -> ApiServerMetrics:
     size_bytes = partial(os.path.getsize, settings.data_dir / _DATABASE)
     figures = StorageFigures(objects=partial(object_counts, store, registry), size_bytes=size_bytes)
-    return ApiServerMetrics(MaxInFlight(), figures, more)
+    flow = FlowController(clock, lambda collection: len(store.entries(collection)))
+    flow.follow(store)
+    return ApiServerMetrics(flow, figures, more)
 
 
 def _node_proxy(settings: ApiServerSettings, deps: _ServerDependencies, clock: Clock, dialer: Dialer) -> NodeProxy:

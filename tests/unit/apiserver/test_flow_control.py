@@ -1,6 +1,6 @@
 """The flow schemas and priority levels of every cluster."""
 
-from pykubelet.apiserver.flow_control import ensure_flow_control
+from pykubelet.apiserver.flowcontrol.ensurer import ensure_flow_control
 from verb_requests import MERGE, Asker
 
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"

@@ -54,16 +54,6 @@ UNHANDLED: tuple[UnhandledFeature, ...] = (
         lambda service: service["spec"].get("type") == "LoadBalancer",
     ),
     UnhandledFeature(
-        ("flowschemas.flowcontrol.apiserver.k8s.io",),
-        "FlowSchema",
-        "the server here limits all requests alike and queues none by it",
-    ),
-    UnhandledFeature(
-        ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",),
-        "PriorityLevelConfiguration",
-        "the server here limits all requests alike and queues none by it",
-    ),
-    UnhandledFeature(
         ("csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "csistoragecapacities.storage.k8s.io"),
         "CSIDriver, CSINode and CSIStorageCapacity",
         "neither the scheduler nor the node here reads them",

@@ -230,18 +230,17 @@ class HandlerChain:
             context.annotations = connection.annotations
             return ProxiedRequest(connection, info.rest)
         writes = info.verb not in _READS
-        in_flight, seconds = self._metrics.in_flight, limits.request_seconds(query)
-        slots = in_flight.writing if writes else in_flight.reading
+        flow, seconds = self._metrics.flow, limits.request_seconds(query)
         try:
             async with asyncio.timeout(seconds):
-                await slots.enter(user, seconds)
+                seats = await flow.enter(user, info, seconds, writes=writes)
                 try:
                     body = await request.read_body() if writes else b""
                     call = _api_request(request, target, info, served, user, body)
                     context.annotations = call.annotations
                     result = await self._handle(call)
                 finally:
-                    slots.leave()
+                    flow.leave(seats, writes=writes)
         except TimeoutError:
             raise limits.took_too_long() from None
         if isinstance(result, WatchStream):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykubelet.aio.histogram import Histogram
-from pykubelet.apiserver.filters.limits import MaxInFlight
+from pykubelet.apiserver.flowcontrol.controller import FlowController
 from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.storage.durable_store import DurableStore
 
@@ -78,8 +78,8 @@ def scope_of(*, verb: str, namespace: str, name: str) -> str:
 class ApiServerMetrics:
     """The server's counters. Only the event loop's thread writes them."""
 
-    def __init__(self, in_flight: MaxInFlight, stored: StorageFigures, more: Sequence[ExtraCollector] = ()) -> None:
-        self.in_flight = in_flight
+    def __init__(self, flow: FlowController, stored: StorageFigures, more: Sequence[ExtraCollector] = ()) -> None:
+        self.flow = flow
         self._stored, self._more = stored, more
         self._series: dict[tuple[RequestLabels, int], Histogram] = {}
         self._long: dict[RequestLabels, int] = {}
@@ -128,12 +128,30 @@ class ApiServerMetrics:
         waiting = GaugeMetricFamily(
             "apiserver_current_inqueue_requests", "Requests now waiting for a seat.", labels=["request_kind"]
         )
-        for kind_name, seats in (("readOnly", self.in_flight.reading), ("mutating", self.in_flight.writing)):
-            now.add_metric([kind_name], seats.taken)
-            waiting.add_metric([kind_name], seats.waiting)
+        for kind_name, writes in (("readOnly", False), ("mutating", True)):
+            now.add_metric([kind_name], self.flow.executing[writes])
+            waiting.add_metric([kind_name], self.flow.waiting[writes])
         yield now
         yield waiting
+        yield from self._priority_levels()
         yield from self._storage()
+
+    def _priority_levels(self) -> "Iterator[Metric]":
+        from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+        prefix, labels = "apiserver_flowcontrol", ["priority_level"]
+        limit = GaugeMetricFamily(f"{prefix}_nominal_limit_seats", "Seats of a priority level.", labels=labels)
+        used = GaugeMetricFamily(f"{prefix}_current_executing_seats", "Seats now taken.", labels=labels)
+        queued = GaugeMetricFamily(f"{prefix}_current_inqueue_requests", "Requests now waiting.", labels=labels)
+        given = CounterMetricFamily(f"{prefix}_dispatched_requests", "Requests that got seats.", labels=labels)
+        refused = CounterMetricFamily(f"{prefix}_rejected_requests", "Requests answered 429.", labels=labels)
+        for name, level in sorted(self.flow.levels.items()):
+            limit.add_metric([name], level.nominal)
+            used.add_metric([name], level.used)
+            queued.add_metric([name], len(level.queues))
+            given.add_metric([name], level.dispatched)
+            refused.add_metric([name], level.rejected)
+        yield from (limit, used, queued, given, refused)
 
     def _storage(self) -> "Iterator[Metric]":
         from prometheus_client.metrics_core import GaugeMetricFamily

@@ -13,7 +13,7 @@ staging/src/k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,12 +24,20 @@ from pykubelet.apiserver.filters.requestinfo import RequestInfo
 from pykubelet.apiserver.flowcontrol.classification import FlowSchemaRules, flow_schema_rules
 from pykubelet.apiserver.flowcontrol.queueset import FairQueue, QueueSet, Queuing
 from pykubelet.apiserver.request import UserInfo
+from pykubelet.apiserver.storage.interfaces import Store
+from pykubelet.kinds import flow_schema, priority_level_configuration
+from pykubelet.kinds.flow_schema import MANDATORY_FLOW_SCHEMAS
+from pykubelet.kinds.priority_level_configuration import MANDATORY_PRIORITY_LEVELS
 
 SEATS = 600
 """Upstream's limits of 400 reads and 200 writes, added up."""
 WAITING_SHARE = 0.25
 """The share of a request's time that it may spend waiting."""
 _OBJECTS_PER_SEAT, _MOST_SEATS = 100, 10
+_COLLECTIONS = (
+    priority_level_configuration.KIND.resource.group_resource,
+    flow_schema.KIND.resource.group_resource,
+)
 _REJECTS = Queuing(queues=1, hand_size=1, queue_length=0)
 _MAX_REMEMBERED = 4096
 _Waiter: TypeAlias = "asyncio.Future[FairQueue[_Waiter]]"
@@ -51,9 +59,9 @@ class PriorityLevel:
         """Applies a specification; requests that wait already keep their place."""
         self.is_exempt = spec["type"] == "Exempt"
         limits: Document = spec["exempt" if self.is_exempt else "limited"]
-        shares = limits["nominalConcurrencyShares"]
+        shares = limits.get("nominalConcurrencyShares", 0)
         self.nominal = math.ceil(SEATS * shares / total_shares) if total_shares else 0
-        self.least = self.nominal - round(self.nominal * limits["lendablePercent"] / 100)
+        self.least = self.nominal - round(self.nominal * limits.get("lendablePercent", 0) / 100)
         borrowed = limits.get("borrowingLimitPercent")
         self.most = math.inf if borrowed is None else self.nominal + round(self.nominal * borrowed / 100)
         queuing = (limits.get("limitResponse") or {}).get("queuing")
@@ -90,8 +98,9 @@ class Classified:
 class FlowController:
     """Seats for the requests of an API server. Taking one that is free costs O(1)."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, count: Callable[[str], int] = lambda _: 0) -> None:
+        """`count` returns the number of stored objects of a collection."""
+        self._clock, self._count = clock, count
         self.levels: dict[str, PriorityLevel] = {}
         self._schemas: list[FlowSchemaRules] = []
         self._remembered: dict[tuple[object, ...], Classified] = {}
@@ -100,10 +109,24 @@ class FlowController:
         self.executing: Counter[bool] = Counter()
         """The requests that have seats, by whether they write."""
         self.waiting: Counter[bool] = Counter()
+        self.configure((), ())
+
+    def follow(self, store: Store) -> None:
+        """Applies the stored configuration, now and whenever it changes."""
+
+        def apply(_change: object = None) -> None:
+            self.configure(*([entry.document for entry in store.list(name).entries] for name in _COLLECTIONS))
+
+        for name in _COLLECTIONS:
+            store.listen(name, apply)
+        apply()
 
     def configure(self, levels: Iterable[Document], schemas: Iterable[Document]) -> None:
-        """Applies the stored configuration. A level that is gone keeps its seats until its requests have ended."""
-        found = {one["metadata"]["name"]: one for one in levels}
+        """Applies a configuration, to which the mandatory objects belong in any case.
+
+        A level that is gone keeps its seats until its requests have ended.
+        """
+        found = _with_mandatory(levels, MANDATORY_PRIORITY_LEVELS)
         shares = sum(_shares(one["spec"]) for one in found.values())
         for name, document in found.items():
             level = self.levels.setdefault(name, PriorityLevel(name))
@@ -114,7 +137,7 @@ class FlowController:
         limited = [level for level in self.levels.values() if not level.is_exempt]
         self._total = max(SEATS, sum(level.nominal for level in limited))
         self._used, self._reserved = sum(one.used for one in limited), sum(one.reserved() for one in limited)
-        rules = map(flow_schema_rules, schemas)
+        rules = map(flow_schema_rules, _with_mandatory(schemas, MANDATORY_FLOW_SCHEMAS).values())
         self._schemas = sorted((one for one in rules if one.level in found), key=lambda one: (one.precedence, one.name))
         self._remembered.clear()
         self._serve()
@@ -131,10 +154,13 @@ class FlowController:
             self._remembered[key] = known
         return known
 
-    async def enter(self, found: Classified, width: int, seconds: float, *, writes: bool) -> Seats:
+    async def enter(self, user: UserInfo, info: RequestInfo, seconds: float, *, writes: bool) -> Seats:
         """Takes seats or waits for them; TooManyRequests if too many wait. The whole request may take `seconds`."""
-        level = found.level
-        width = width if level.is_exempt else min(width, max(level.nominal, 1))
+        found = self.classify(user, info)
+        level, width = found.level, 1
+        if info.verb == "list" and not level.is_exempt:
+            collection = f"{info.plural}.{info.group}" if info.group else info.plural
+            width = min(seats_of_list(self._count(collection)), max(level.nominal, 1))
         seats = Seats(level, width, self._clock.monotonic())
         if level.is_exempt or (not level.queues and self._has_room(level, width)):
             self._take(level, width)
@@ -209,8 +235,14 @@ class FlowController:
             self._reserved += level.reserved() - before
 
 
+def _with_mandatory(documents: Iterable[Document], mandatory: Mapping[str, Document]) -> dict[str, Document]:
+    """The documents by name, with those that always exist."""
+    fixed = {name: {"metadata": {"name": name, "uid": ""}, "spec": spec} for name, spec in mandatory.items()}
+    return {**fixed, **{one["metadata"]["name"]: one for one in documents}}
+
+
 def _shares(spec: Document) -> int:
-    return int(spec["exempt" if spec["type"] == "Exempt" else "limited"]["nominalConcurrencyShares"])
+    return int(spec["exempt" if spec["type"] == "Exempt" else "limited"].get("nominalConcurrencyShares", 0))
 
 
 def seats_of_list(objects: int) -> int:

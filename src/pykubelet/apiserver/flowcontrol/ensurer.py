@@ -1,7 +1,5 @@
 """Creates the flow schemas and priority levels that every cluster has.
 
-Nothing queues requests by them yet.
-
 Upstream: pkg/registry/flowcontrol/rest/storage_flowcontrol.go, pkg/registry/flowcontrol/ensurer/strategy.go
 """
 

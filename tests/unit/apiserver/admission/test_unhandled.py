@@ -15,8 +15,6 @@ CLAIMS = {"resourceClaims": [{"name": "gpu"}]}
 USES: list[tuple[str, dict[str, Any], str]] = [
     ("networkpolicies.networking.k8s.io", {}, "NetworkPolicy"),
     ("services", {"spec": {"type": "LoadBalancer"}}, "Service spec.type LoadBalancer"),
-    ("flowschemas.flowcontrol.apiserver.k8s.io", {}, "FlowSchema"),
-    ("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", {}, "PriorityLevelConfiguration"),
     ("volumeattachments.storage.k8s.io", {}, "VolumeAttachment"),
     ("volumeattributesclasses.storage.k8s.io", {}, "VolumeAttributesClass"),
     *(

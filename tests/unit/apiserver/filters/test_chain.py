@@ -17,8 +17,9 @@ from pykubelet.apiserver.filters.chain import (
     RequestContext,
     WatchResponse,
 )
-from pykubelet.apiserver.filters.limits import MAX_WRITES_IN_FLIGHT, REQUEST_SECONDS, MaxInFlight
+from pykubelet.apiserver.filters.limits import REQUEST_SECONDS
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, StorageFigures
+from pykubelet.apiserver.flowcontrol.controller import SEATS, FlowController
 from pykubelet.apiserver.nonresource import NonResourceHandler
 from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.request import (
@@ -36,7 +37,7 @@ from pykubelet.httpserver.request import HttpRequest
 from pykubelet.httpserver.response import HttpResponse
 from pykubelet.testing.virtual_time import VirtualClock
 
-ADMIN = UserInfo("admin", (MASTERS,))
+ADMIN, ALICE = UserInfo("admin", (MASTERS,)), UserInfo("alice", ("system:authenticated",))
 PODS = "/api/v1/namespaces/default/pods"
 Handle = Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]]
 
@@ -54,9 +55,9 @@ class World:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self.in_flight = MaxInFlight()
+        self.flow = FlowController(VirtualClock())
         registry = ServedKinds(BUILT_IN_KINDS)
-        counters = ApiServerMetrics(self.in_flight, StorageFigures(objects=dict, size_bytes=lambda: 0))
+        counters = ApiServerMetrics(self.flow, StorageFigures(objects=dict, size_bytes=lambda: 0))
         self.page = counters.page
         self.chain = HandlerChain(
             access=AccessFilter(self.authenticate, self.decide),
@@ -72,10 +73,10 @@ class World:
         )
 
     def authenticate(self, headers: Mapping[str, str], _certificate: bytes | None) -> UserInfo:
-        return ADMIN if headers.get("Authorization") else ANONYMOUS
+        return {"": ANONYMOUS, "alice": ALICE}.get(headers.get("Authorization", ""), ADMIN)
 
     def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
-        return AuthorizationDecision(allowed=MASTERS in review.user.groups)
+        return AuthorizationDecision(allowed=review.user in (ADMIN, ALICE))
 
     async def handle(self, call: ApiRequest) -> ApiResponse | WatchStream:
         return await self._handle(call)
@@ -136,26 +137,28 @@ async def test_chain_gives_up_when_the_time_is_over(target: str, seconds: float)
     assert [status_of(outcome)["reason"] for outcome in (first, second)] == ["Timeout", "Timeout"]
 
 
-async def test_chain_queues_a_burst_of_writes_until_slots_are_free() -> None:
-    """The limit of running writes holds, and all are answered in the end."""
+async def test_chain_queues_a_burst_until_seats_are_free() -> None:
+    """The limit of running requests holds, and all are answered in the end."""
     running: list[int] = []
 
     async def takes_a_second(call: ApiRequest) -> ApiResponse:
-        running.append(world.in_flight.writing.taken)
+        running.append(world.flow.executing.total())
         await asyncio.sleep(1)
         return await fine(call)
 
     world = World(takes_a_second)
-    outcomes = await asyncio.gather(*(world.ask("POST", PODS) for _ in range(5 * MAX_WRITES_IN_FLIGHT)))
-    assert [outcome.code for outcome, _ in outcomes if isinstance(outcome, HttpResponse)] == [
-        200
-    ] * 5 * MAX_WRITES_IN_FLIGHT
-    assert max(running) == MAX_WRITES_IN_FLIGHT
-    assert (world.in_flight.writing.taken, world.in_flight.writing.waiting) == (0, 0)
+    queuing = {"queues": 1, "handSize": 1, "queueLengthLimit": 5 * SEATS}
+    limited = {"nominalConcurrencyShares": 1, "limitResponse": {"type": "Queue", "queuing": queuing}}
+    level = {"metadata": {"name": "catch-all", "uid": "x"}, "spec": {"type": "Limited", "limited": limited}}
+    world.flow.configure([level], [])
+    outcomes = await asyncio.gather(*(world.ask("POST", PODS, Authorization="alice") for _ in range(5 * SEATS)))
+    assert [outcome.code for outcome, _ in outcomes if isinstance(outcome, HttpResponse)] == [200] * 5 * SEATS
+    assert max(running) == SEATS
+    assert (world.flow.executing.total(), world.flow.waiting.total()) == (0, 0)
 
 
-async def test_chain_gives_up_when_a_request_waited_for_all_its_time() -> None:
-    """The slots are free again once the requests that held them end."""
+async def test_chain_refuses_when_nothing_may_wait() -> None:
+    """The seats are free again once the requests that held them end; administrators are always served."""
     go = asyncio.Event()
 
     async def waits(call: ApiRequest) -> ApiResponse:
@@ -164,15 +167,16 @@ async def test_chain_gives_up_when_a_request_waited_for_all_its_time() -> None:
 
     world = World(waits)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(world.ask("POST", PODS)) for _ in range(MAX_WRITES_IN_FLIGHT)]
+        tasks = [group.create_task(world.ask("POST", PODS, Authorization="alice")) for _ in range(SEATS)]
         await asyncio.sleep(1)
-        late, _ = await world.ask("POST", f"{PODS}?timeout=3s")
+        late, _ = await world.ask("POST", PODS, Authorization="alice")
+        tasks.append(group.create_task(world.ask("POST", PODS)))
+        await asyncio.sleep(1)
         go.set()
-    assert status_of(late)["reason"] == "Timeout"
-    assert [answer.code for answer, _ in (task.result() for task in tasks) if isinstance(answer, HttpResponse)] == (
-        [200] * MAX_WRITES_IN_FLIGHT
-    )
-    assert (world.in_flight.writing.taken, world.in_flight.writing.waiting) == (0, 0)
+    assert status_of(late)["reason"] == "TooManyRequests"
+    answers = [answer.code for answer, _ in (task.result() for task in tasks) if isinstance(answer, HttpResponse)]
+    assert answers == [200] * (SEATS + 1)
+    assert (world.flow.executing.total(), world.flow.waiting.total()) == (0, 0)
 
 
 @pytest.mark.parametrize(

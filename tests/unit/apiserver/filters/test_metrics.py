@@ -5,9 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from pykubelet.apiserver.filters.limits import MaxInFlight
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, RequestLabels, StorageFigures, scope_of
+from pykubelet.apiserver.filters.requestinfo import RequestInfo
+from pykubelet.apiserver.flowcontrol.controller import FlowController
 from pykubelet.apiserver.request import UserInfo
+from pykubelet.testing.virtual_time import VirtualClock
 
 LIST = RequestLabels("list", "", "", "v1", "pods", "", "namespace")
 WATCH = LIST._replace(verb="watch")
@@ -35,7 +37,7 @@ def value(metrics: ApiServerMetrics, name: str, **labels: str) -> float:
 
 def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
     """Each code has a counter, and one histogram covers all codes."""
-    metrics = ApiServerMetrics(MaxInFlight(), NOTHING_STORED)
+    metrics = ApiServerMetrics(FlowController(VirtualClock()), NOTHING_STORED)
     metrics.answered(LIST, 200, 0.004)
     metrics.answered(LIST, 200, 0.3)
     metrics.answered(LIST, 404, 100)
@@ -50,11 +52,12 @@ def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
 
 async def test_page_has_what_runs_now_and_what_is_stored() -> None:
     """It has gauges of requests, watches, objects and the process."""
-    in_flight = MaxInFlight()
+    flow = FlowController(VirtualClock())
     metrics = ApiServerMetrics(
-        in_flight, StorageFigures(objects=lambda: {"pods": 7, "jobs.batch": 2}, size_bytes=lambda: 4096)
+        flow, StorageFigures(objects=lambda: {"pods": 7, "jobs.batch": 2}, size_bytes=lambda: 4096)
     )
-    await in_flight.writing.enter(UserInfo("somebody"), 60)
+    info = RequestInfo(path="", verb="create", group="", version="v1", plural="pods", namespace="default")
+    await flow.enter(UserInfo("somebody", ("system:authenticated",)), info, 60, writes=True)
     metrics.long_started(WATCH)
     metrics.long_started(WATCH)
     metrics.long_ended(WATCH)
@@ -62,6 +65,8 @@ async def test_page_has_what_runs_now_and_what_is_stored() -> None:
     assert value(metrics, "apiserver_current_inflight_requests", request_kind="mutating") == 1
     assert value(metrics, "apiserver_current_inflight_requests", request_kind="readOnly") == 0
     assert value(metrics, "apiserver_current_inqueue_requests", request_kind="mutating") == 0
+    assert value(metrics, "apiserver_flowcontrol_current_executing_seats", priority_level="catch-all") == 1
+    assert value(metrics, "apiserver_flowcontrol_dispatched_requests_total", priority_level="catch-all") == 1
     assert value(metrics, "apiserver_longrunning_requests", verb="WATCH", resource="pods") == 1
     assert value(metrics, "apiserver_watch_events_total", resource="pods") == 5
     assert value(metrics, "apiserver_storage_objects", resource="pods") == 7
@@ -72,7 +77,7 @@ async def test_page_has_what_runs_now_and_what_is_stored() -> None:
 
 def test_latency_slis_leave_out_watches() -> None:
     """A watch of half an hour is not a slow request; a dry run counts with the others."""
-    metrics = ApiServerMetrics(MaxInFlight(), NOTHING_STORED)
+    metrics = ApiServerMetrics(FlowController(VirtualClock()), NOTHING_STORED)
     metrics.answered(LIST, 200, 0.3)
     metrics.answered(LIST._replace(dry_run="All"), 200, 0.4)
     metrics.answered(WATCH, 200, 1800)
@@ -98,7 +103,7 @@ def test_scope_of_tells_objects_from_collections(verb: str, namespace: str, name
 @settings(max_examples=20)
 def test_histogram_counts_every_request_once(latencies: list[float]) -> None:
     """The last bucket holds them all, and no bucket holds fewer than the one before."""
-    metrics = ApiServerMetrics(MaxInFlight(), NOTHING_STORED)
+    metrics = ApiServerMetrics(FlowController(VirtualClock()), NOTHING_STORED)
     for seconds in latencies:
         metrics.answered(LIST, 200, seconds)
     buckets = sorted(
