@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pykubelet.api.serializer import Document, decode_document, encode
+from pykubelet.apiserver.storage.codec import StoredList
+from pykubelet.apiserver.storage.interfaces import StoreEntry
 from pykubelet.kinds.kind import Kind
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
@@ -61,32 +63,40 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """An object, list or Status: as JSON text if it is stored that way, else as a document."""
+    """An object, list or Status: as it is stored, as JSON text, or as a document."""
 
-    body: bytes | Document
+    body: StoreEntry | StoredList | bytes | Document
     code: int = 200
     warnings: tuple[str, ...] = ()
     """Sent as Warning headers."""
 
     @property
     def text(self) -> bytes:
-        return self.body if isinstance(self.body, bytes) else encode(self.body)
+        body = self.body
+        if isinstance(body, bytes):
+            return body
+        return encode(body) if isinstance(body, dict) else body.text
 
     @property
     def document(self) -> Document:
         """The body as a document; each call decodes it."""
-        if isinstance(self.body, bytes):
-            decoded: Document = decode_document(self.body)
+        body = self.body
+        if isinstance(body, bytes):
+            decoded: Document = decode_document(body)
             return decoded
-        return self.body
+        return body if isinstance(body, dict) else body.document
 
 
 @dataclass(frozen=True, slots=True)
 class SerializedEvent:
-    """One event of a watch. `object` is JSON text, one bytes value for all watchers of the change."""
+    """One event of a watch. `object` is JSON text, one bytes value for all watchers of the change.
+
+    `entry` is set if it has that text; it keeps the object's other encoding for all watchers.
+    """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
     object: bytes
+    entry: StoreEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)

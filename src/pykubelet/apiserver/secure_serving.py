@@ -26,7 +26,7 @@ from pykubelet.apiserver.filters.chain import (
 from pykubelet.apiserver.handlers.responsewriters import accepts_gzip, status_response, warning_headers
 from pykubelet.apiserver.request import ApiRequest
 from pykubelet.httpserver.request import HttpRequest
-from pykubelet.httpserver.response import JSON, HandlerResult, Handover, HttpResponse, HttpStream, Write
+from pykubelet.httpserver.response import HandlerResult, Handover, HttpResponse, HttpStream, Write
 from pykubelet.httpserver.server import HttpServer, ServerLimits
 
 Connect = Callable[[ApiRequest, str, web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -36,6 +36,8 @@ Connect = Callable[[ApiRequest, str, web.BaseRequest], Awaitable[web.StreamRespo
 _GZIP_BYTES = 128 * 1024
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = 31
+# Watch events of which a few milliseconds make tables or protobuf; more are converted in a thread.
+_CONVERTED_AT_ONCE = 32
 # How long requests in flight may take when the server stops.
 STOP_SECONDS = 5.0
 
@@ -85,7 +87,9 @@ class ApiHttpServer:
         ended = partial(self._chain.long_ended, request, context)
         if isinstance(result, WatchResponse):
             send = partial(self._send_events, result, context)
-            return HttpStream(JSON, send, warning_headers(result.stream.warnings), ended, ends_cleanly=True)
+            return HttpStream(
+                result.content_type, send, warning_headers(result.stream.warnings), ended, ends_cleanly=True
+            )
         assert isinstance(result, ProxiedRequest)
         return Handover(partial(self._proxy, result, request), ended)
 
@@ -93,7 +97,8 @@ class ApiHttpServer:
         async with aclosing(watch.stream.batches) as batches:
             async for batch in batches:
                 if batch:
-                    await write(watch.lines(batch))
+                    is_slow = watch.converts and len(batch) > _CONVERTED_AT_ONCE
+                    await write(await asyncio.to_thread(watch.lines, batch) if is_slow else watch.lines(batch))
                     self._chain.sent(context, len(batch))
 
     async def _proxy(

@@ -34,6 +34,7 @@ from pykubelet.apiserver.request import (
     Verb,
     WatchStream,
 )
+from pykubelet.apiserver.serializer.protobuf_messages import has_message
 from pykubelet.httpserver.request import (
     NO_QUERY,
     BodyTooLarge,
@@ -55,10 +56,13 @@ _PROXIED_METHODS = ("HEAD", "OPTIONS")
 
 
 class WatchResponse(NamedTuple):
-    """A watch, to be sent line by line."""
+    """A watch, to be sent event by event."""
 
     stream: WatchStream
     lines: Lines
+    content_type: str
+    converts: bool
+    """Whether `lines` takes longer than copying the stored texts."""
 
 
 class ProxiedRequest(NamedTuple):
@@ -209,7 +213,10 @@ class HandlerChain:
         self, request: HttpRequest, target: RequestTarget, info: RequestInfo, served: Kind, user: UserInfo
     ) -> ChainResponse:
         headers, query = request.headers, target.query
-        form = responsewriters.object_form(headers.get("Accept", ""), stream=info.verb == "watch")
+        accept = headers.get("Accept", "")
+        # The messages are read when a client first asks for protobuf.
+        in_protobuf = responsewriters.PROTOBUF in accept and has_message(served.definition)
+        form = responsewriters.object_form(accept, stream=info.verb == "watch", has_message=in_protobuf)
         view = responsewriters.view_of(
             form, served, query, pretty=responsewriters.wants_pretty(form, query, headers.get("User-Agent", ""))
         )
@@ -229,7 +236,8 @@ class HandlerChain:
         except TimeoutError:
             raise limits.took_too_long() from None
         if isinstance(result, WatchStream):
-            return WatchResponse(result, responsewriters.watch_lines(view, self._clock.now))
+            lines = responsewriters.watch_lines(view, self._clock.now)
+            return WatchResponse(result, lines, responsewriters.stream_type(form), bool(form.kind or form.protobuf))
         if responsewriters.is_slow_to_encode(result, view):
             async with self._conversions:
                 return await asyncio.to_thread(responsewriters.encode_response, result, view, self._clock.now)

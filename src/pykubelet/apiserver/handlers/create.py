@@ -22,7 +22,7 @@ from pykubelet.apiserver.handlers.write import (
 )
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import LARGE_BYTES, decode_in_thread, read_object, warnings_of
-from pykubelet.apiserver.storage.codec import key_of, served_text, stored_form
+from pykubelet.apiserver.storage.codec import key_of, served_entry, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
 # A generated name has at most 63 characters, the length of a label; five of them are the suffix.
@@ -37,8 +37,7 @@ async def create(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     document = in_namespace(without_system_fields(document), write.namespace)
     document, warnings = without_repeated_owners(document)
     write.warn(*warnings)
-    text = await _create(write, document)
-    return ApiResponse(body=text, code=201)
+    return ApiResponse(body=await _create(write, document), code=201)
 
 
 def read_new_object(write: WriteRequest) -> Document:
@@ -52,8 +51,8 @@ def read_new_object(write: WriteRequest) -> Document:
     return check_size(served.strategy.default(check_size(document)))
 
 
-async def _create(write: WriteRequest, document: Document) -> bytes:
-    """Stores the object under its name or a generated one; returns its text."""
+async def _create(write: WriteRequest, document: Document) -> StoreEntry | bytes:
+    """Stores the object under its name or a generated one; returns it as it is served."""
     metadata = document["metadata"]
     name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
     if name or not prefix:
@@ -71,7 +70,7 @@ def generated_name(prefix: str, suffix: str) -> str:
     return f"{prefix[:_LONGEST_PREFIX]}{suffix}"
 
 
-async def _create_named(write: WriteRequest, document: Document, name: str) -> bytes:
+async def _create_named(write: WriteRequest, document: Document, name: str) -> StoreEntry | bytes:
     served, store = write.served, write.scope.store
     owned = await write.record_first_owners(document)
 
@@ -87,7 +86,7 @@ async def _create_named(write: WriteRequest, document: Document, name: str) -> b
         return served_text(served, encode(decide(store.newest(key))))
     entry = await store.write(key, decide)
     assert entry is not None
-    return served_text(served, entry.text)
+    return served_entry(served, entry)
 
 
 def new_object(write: WriteRequest, document: Document, name: str) -> Document:

@@ -24,7 +24,7 @@ from pykubelet.apiserver.handlers.options import (
 from pykubelet.apiserver.handlers.write import RequestScope
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.json_syntax import syntax_error
-from pykubelet.apiserver.storage.codec import collection_of, item_text, key_of, list_head, served_document, served_text
+from pykubelet.apiserver.storage.codec import StoredList, collection_of, key_of, served_document, served_entry
 from pykubelet.apiserver.storage.interfaces import Snapshot, Store, StoreEntry
 from pykubelet.kinds.kind import Kind
 
@@ -46,7 +46,7 @@ async def get(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """Returns the object at least as new as the requested revision. A subresource such as status returns the whole object."""
     if "export" in request.query:
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-    return ApiResponse(body=served_text(request.served, stored_entry(scope, request).text))
+    return ApiResponse(body=served_entry(request.served, stored_entry(scope, request)))
 
 
 def stored_entry(scope: RequestScope, request: ApiRequest) -> StoreEntry:
@@ -80,9 +80,7 @@ class ListPage(NamedTuple):
 
 
 def list_response(served: Kind, page: ListPage) -> ApiResponse:
-    """The list with the page's objects, built from their stored texts."""
-    items = b",".join([item_text(served, entry.text) for entry in page.entries])
-    return ApiResponse(body=b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}")))
+    return ApiResponse(body=StoredList(served, page.metadata, page.entries))
 
 
 def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:

@@ -1,6 +1,7 @@
-"""Responses in the form that a client accepts: JSON or YAML, Table, metadata only; watch lines.
+"""Responses in the accepted form: JSON, YAML or protobuf, Table, metadata only; watch events.
 
-Protobuf is never offered, so a client that also accepts JSON gets JSON.
+Protobuf is made of the stored JSON when a client first asks for an object, and kept with it. Custom resources have no
+messages; of them, protobuf can only show the metadata. Tables are never protobuf.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go,
 staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go,
@@ -20,7 +21,17 @@ from pykubelet.api.errors import ApiError, NotAcceptable
 from pykubelet.api.serializer import Document, decode_by_item, decode_document, encode, indented, split_list
 from pykubelet.api.yaml.write import list_to_yaml, to_yaml
 from pykubelet.apiserver.request import ApiResponse, SerializedEvent
-from pykubelet.httpserver.response import HttpResponse
+from pykubelet.apiserver.serializer.protobuf_encoder import (
+    document_bytes,
+    list_bytes,
+    message_bytes,
+    message_encoder,
+    watch_frame,
+    with_type,
+)
+from pykubelet.apiserver.storage.codec import StoredList, list_kind, served_document
+from pykubelet.apiserver.storage.interfaces import StoreEntry
+from pykubelet.httpserver.response import JSON, HttpResponse
 from pykubelet.kinds.kind import MAX_LONG_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS, Kind
 
 META_GROUP = "meta.k8s.io"
@@ -33,26 +44,27 @@ GROUP_DISCOVERY = "APIGroupDiscoveryList"
 # Upstream indents responses to these user agents: a person reads them.
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_SUBTYPES = {"json": False, "yaml": True}
-_TYPES = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-_STREAM_TYPES = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+YAML, PROTOBUF = "application/yaml", "application/vnd.kubernetes.protobuf"
+_SUBTYPES = {"json", "yaml", "vnd.kubernetes.protobuf"}
+_TYPES = (JSON, YAML, PROTOBUF)
+_STREAM_TYPES = tuple(f"{name};stream=watch" for name in (JSON, PROTOBUF))
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """The negotiated form of a response: the kind to convert to (empty: none), its version, YAML or JSON, indented or not."""
+    """The negotiated form of a response: the kind to convert to (empty: none), its version, the encoding, indented or not."""
 
     kind: str = ""
     version: str = ""
     yaml: bool = False
+    protobuf: bool = False
     pretty: bool = False
 
 
 PLAIN = ResponseFormat()
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-YAML = "application/yaml"
 Lines = Callable[[Iterable[SerializedEvent]], bytes]
-"""Encodes a batch of events as lines."""
+"""Encodes a batch of events as lines of JSON, or as frames of protobuf."""
 _HEADS = {
     kind: f'{{"type":"{kind}","object":'.encode() for kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 }
@@ -77,15 +89,18 @@ def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pre
 
 def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
     form = view.form
-    is_large = isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
-    if is_large and form.yaml and not form.kind:
-        document, items = split_list(answer.text)
-        reply = HttpResponse(answer.code, list_to_yaml(document, items), YAML)
+    if form.protobuf and not form.kind:
+        reply = HttpResponse(answer.code, _protobuf_of(answer, view.served), PROTOBUF)
     elif form.kind or form.yaml:
-        document = decode_by_item(answer.text) if is_large else answer.document
-        if form.kind:
-            document = _shown(document, view, now(), headers=True)
-        reply = document_response(document, form, pretty=view.pretty, code=answer.code)
+        is_large = _convertible_bytes(answer, form) > _LONG_BYTES
+        if is_large and form.yaml and not form.kind:
+            document, items = split_list(answer.text)
+            reply = HttpResponse(answer.code, list_to_yaml(document, items), YAML)
+        else:
+            document = decode_by_item(answer.text) if is_large else answer.document
+            if form.kind:
+                document = _shown(document, view, now(), headers=True)
+            reply = document_response(document, form, pretty=view.pretty, code=answer.code)
     else:
         text = answer.text
         reply = HttpResponse(answer.code, indented(text) if view.pretty else text)
@@ -94,12 +109,50 @@ def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpRe
 
 def is_slow_to_encode(answer: ApiResponse, view: ResponseView) -> bool:
     """Whether encoding the response takes long enough to run in a thread."""
-    is_as_stored = not (view.form.kind or view.form.yaml or view.pretty)
-    return not is_as_stored and isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
+    is_as_stored = not (view.form.kind or view.form.yaml or view.form.protobuf or view.pretty)
+    return not is_as_stored and _convertible_bytes(answer, view.form) > _LONG_BYTES
+
+
+def _convertible_bytes(answer: ApiResponse, form: ResponseFormat) -> int:
+    """How much JSON the response is made of; an object that has its protobuf already is not converted again."""
+    body = answer.body
+    if isinstance(body, bytes):
+        return len(body)
+    if isinstance(body, dict):
+        return 0
+    entries = body.entries if isinstance(body, StoredList) else (body,)
+    is_kept = form.protobuf and not form.kind
+    return sum(len(entry.text) for entry in entries if not (is_kept and entry.is_encoded))
+
+
+def _protobuf_of(answer: ApiResponse, served: Kind) -> bytes:
+    body, resource = answer.body, served.resource
+    if isinstance(body, StoreEntry):
+        return _protobuf_of_entry(body, served)
+    if not isinstance(body, StoredList):
+        return document_bytes(answer.document)
+    encode_item = message_encoder(served.definition)
+    if served.stored is None:
+        items = (entry.encoded(encode_item) for entry in body.entries)
+    else:
+        items = (message_bytes(served_document(served, entry), served.definition) for entry in body.entries)
+    return list_bytes(resource.api_version, list_kind(served), body.metadata, items)
+
+
+def _protobuf_of_entry(entry: StoreEntry, served: Kind) -> bytes:
+    resource = served.resource
+    return with_type(resource.api_version, resource.kind, entry.encoded(message_encoder(served.definition)))
+
+
+def stream_type(form: ResponseFormat) -> str:
+    """The content type of a watch."""
+    return f"{PROTOBUF};stream=watch" if form.protobuf else JSON
 
 
 def watch_lines(view: ResponseView, now: Now) -> Lines:
-    """The encoder of a watch's lines; only the first line of a Table has column definitions."""
+    """The encoder of a watch's events; only the first line of a Table has column definitions."""
+    if view.form.protobuf:
+        return lambda events: b"".join([_frame(event, view, now) for event in events])
     if not view.form.kind:
         return plain_lines
     headers = True
@@ -118,9 +171,20 @@ def watch_lines(view: ResponseView, now: Now) -> Lines:
     return lines
 
 
+def _frame(event: SerializedEvent, view: ResponseView, now: Now) -> bytes:
+    if event.entry is not None and not view.form.kind:
+        return watch_frame(event.type, _protobuf_of_entry(event.entry, view.served))
+    document = decode_document(event.object)
+    if view.form.kind and event.type != "ERROR":
+        document = _shown(document, view, now(), headers=False)
+    return watch_frame(event.type, document_bytes(document))
+
+
 def document_response(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:
     if form.yaml:
         return HttpResponse(code, to_yaml(document).encode(), YAML)
+    if form.protobuf:
+        return HttpResponse(code, document_bytes(document), PROTOBUF)
     text = encode(document)
     return HttpResponse(code, indented(text) if pretty else text)
 
@@ -149,9 +213,18 @@ class _Clause:
 
 
 @lru_cache(maxsize=256)
-def object_form(accept: str, *, stream: bool = False) -> ResponseFormat:
-    """Negotiates the form of objects, lists and watches; raises NotAcceptable."""
-    return _negotiated(accept, lambda form: form.kind != GROUP_DISCOVERY and not (stream and form.yaml), stream=stream)
+def object_form(accept: str, *, stream: bool = False, has_message: bool = True) -> ResponseFormat:
+    """Negotiates the form of objects, lists and watches; raises NotAcceptable.
+
+    `has_message`: whether the objects of the kind can be protobuf. Their metadata always can, tables never.
+    """
+
+    def fits(form: ResponseFormat) -> bool:
+        if form.protobuf and form.kind not in (PARTIAL, PARTIAL_LIST):
+            return has_message and not form.kind
+        return form.kind != GROUP_DISCOVERY and not (stream and form.yaml)
+
+    return _negotiated(accept, fits, stream=stream)
 
 
 @lru_cache(maxsize=256)
@@ -181,7 +254,6 @@ def _negotiated(accept: str, fits: Callable[[ResponseFormat], bool], *, stream: 
     for form in map(_as_form, _clauses(accept)):
         if form is not None and fits(form):
             return form
-    # Upstream's message lists protobuf, which this server does not offer.
     types = _STREAM_TYPES if stream else _TYPES
     raise NotAcceptable(f"only the following media types are accepted: {', '.join(types)}")
 
@@ -205,23 +277,21 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def _as_form(clause: _Clause) -> ResponseFormat | None:
-    if clause.subtype == "*" and clause.type in ("*", "application"):
-        yaml = False
-    elif clause.type == "application" and clause.subtype in _SUBTYPES:
-        yaml = _SUBTYPES[clause.subtype]
-    else:
+    is_any = clause.subtype == "*" and clause.type in ("*", "application")
+    if not is_any and not (clause.type == "application" and clause.subtype in _SUBTYPES):
         return None
+    yaml, protobuf = clause.subtype == "yaml", clause.subtype == "vnd.kubernetes.protobuf"
     parameters = clause.parameters
     if parameters.get("stream", "watch") != "watch" or parameters.get("sv"):
         return None
     pretty = parameters.get("pretty") == "1"
     if not ({"as", "g", "v"} & parameters.keys()):
-        return ResponseFormat(yaml=yaml, pretty=pretty)
+        return ResponseFormat(yaml=yaml, protobuf=protobuf, pretty=pretty)
     kind, group, version = (parameters.get(key, "") for key in ("as", "g", "v"))
     known = (group == META_GROUP and kind in (TABLE, PARTIAL, PARTIAL_LIST) and version in META_VERSIONS) or (
-        group == DISCOVERY_GROUP and kind == GROUP_DISCOVERY and version == "v2"
+        group == DISCOVERY_GROUP and kind == GROUP_DISCOVERY and version == "v2" and not protobuf
     )
-    return ResponseFormat(kind, version, yaml=yaml, pretty=pretty) if known else None
+    return ResponseFormat(kind, version, yaml=yaml, protobuf=protobuf, pretty=pretty) if known else None
 
 
 def _clauses(accept: str) -> list[_Clause]:

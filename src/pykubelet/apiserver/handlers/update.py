@@ -30,7 +30,7 @@ from pykubelet.apiserver.handlers.write import (
 )
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import decode_in_thread
-from pykubelet.apiserver.storage.codec import key_of, served_document, served_text, stored_form
+from pykubelet.apiserver.storage.codec import key_of, served_document, served_entry, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry, WriteDecision
 from pykubelet.kinds.kind import Kind, UpdateChange, UpdateCheck, UpdateWarn
 
@@ -126,18 +126,18 @@ class ObjectUpdate:
         """Writes what the decision returns, or only computes it for a dry run; the response is the new object."""
         write, served, store = self._write, self._write.served, self._write.scope.store
         key = key_of(served, write.namespace, write.request.name)
-        text = b""
+        body: StoreEntry | bytes = b""
         if write.options.dry_run:
             existing = store.newest(key)
             if (stored := decide(existing)) is not None:
                 version = existing.document["metadata"]["resourceVersion"] if existing is not None else None
-                text = served_text(served, encode(with_metadata(stored, resourceVersion=version)))
+                body = served_text(served, encode(with_metadata(stored, resourceVersion=version)))
         elif (entry := await store.write(key, decide)) is not None:
-            text = served_text(served, entry.text)
+            body = served_entry(served, entry)
         if self._removed is not None:
             # The update removed the last finalizer: the response is the object as it would have been stored.
-            text = encode(self._removed)
-        return ApiResponse(body=text, code=201 if self._created else 200)
+            body = encode(self._removed)
+        return ApiResponse(body=body, code=201 if self._created else 200)
 
 
 def check_name(document: Document, write: WriteRequest) -> Document:

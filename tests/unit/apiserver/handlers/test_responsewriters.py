@@ -26,6 +26,9 @@ from pykubelet.apiserver.handlers.responsewriters import (
 )
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import ApiResponse, SerializedEvent
+from pykubelet.apiserver.serializer.protobuf_encoder import document_bytes, watch_frame
+from pykubelet.apiserver.storage.codec import StoredList
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 
 CONFIG_MAPS = next(served for served in BUILT_IN_KINDS if served.resource.plural == "configmaps")
 OBJECT = {
@@ -35,6 +38,7 @@ OBJECT = {
     "data": {"k": "v"},
 }
 LIST = {"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [OBJECT]}
+PROTOBUF = ResponseFormat(protobuf=True)
 STATUS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
@@ -60,10 +64,17 @@ def test_answer_reply_passes_stored_text_through() -> None:
         pytest.param(ResponseFormat(TABLE, "v1"), False, b'{"kind":"Table","apiVersion":"meta.k8s.io/v1",', id="table"),
         pytest.param(ResponseFormat(PARTIAL, "v1"), False, b'{"kind":"PartialObjectMetadata",', id="metadata"),
         pytest.param(ResponseFormat(TABLE, "v1", yaml=True), False, b"kind: Table\n", id="table as yaml"),
+        pytest.param(PROTOBUF, True, b"k8s\0\n\x0f\n\x02v1\x12\x09ConfigMap\x12", id="protobuf"),
+        pytest.param(
+            ResponseFormat(PARTIAL, "v1", protobuf=True),
+            False,
+            b"k8s\0\n\x27\n\x0emeta.k8s.io/v1\x12\x15PartialObjectMetadata\x12",
+            id="metadata as protobuf",
+        ),
     ],
 )
 def test_answer_reply_has_the_requested_form(*, form: ResponseFormat, pretty: bool, start: bytes) -> None:
-    """The cases are indented JSON, YAML, a table and partial metadata."""
+    """The cases are indented JSON, YAML, protobuf, a table and partial metadata."""
     assert encode_response(ApiResponse(body=OBJECT), view(form, pretty=pretty), now).body.startswith(start)
 
 
@@ -122,6 +133,49 @@ def test_plain_lines_are_one_line_for_each_event(changes: list[tuple[Any, str]])
 def test_only_large_answers_in_another_form_are_slow_to_encode(form: ResponseFormat, size: int, *, long: bool) -> None:
     """The server encodes slow ones in a thread."""
     assert is_slow_to_encode(ApiResponse(body=b"x" * size), view(form)) is long
+
+
+def entry(number: int = 0) -> StoreEntry:
+    document = {**OBJECT, "metadata": {"name": f"c{number}", "resourceVersion": "7"}}
+    return StoreEntry(StoreKey("configmaps", "default", f"c{number}"), 7, encode(document))
+
+
+def test_protobuf_of_a_list_has_what_its_json_has() -> None:
+    """The items are those that single objects and watches keep."""
+    stored = StoredList(CONFIG_MAPS, {"resourceVersion": "9"}, [entry(number) for number in range(3)])
+    answer = ApiResponse(body=stored)
+    reply = encode_response(answer, view(PROTOBUF), now)
+    assert reply.content_type == "application/vnd.kubernetes.protobuf"
+    assert reply.body == document_bytes(answer.document)
+    kept = [one.encoded(lambda _: b"") for one in stored.entries]
+    assert all(kept)
+    assert encode_response(ApiResponse(body=stored.entries[0]), view(PROTOBUF), now).body.endswith(kept[0])
+
+
+def test_list_is_slow_to_encode_as_protobuf_only_the_first_time() -> None:
+    """The server encodes many objects in a thread."""
+    entries = [entry(number) for number in range(5000)]
+    answer = ApiResponse(body=StoredList(CONFIG_MAPS, {}, entries))
+    assert is_slow_to_encode(answer, view(PROTOBUF))
+    encode_response(answer, view(PROTOBUF), now)
+    assert not is_slow_to_encode(answer, view(PROTOBUF))
+    assert is_slow_to_encode(answer, view(ResponseFormat(PARTIAL_LIST, "v1", protobuf=True)))
+    assert not is_slow_to_encode(answer, view(PLAIN))
+
+
+def test_watch_frames_share_the_encoded_object() -> None:
+    """Twenty watchers of a change cost one encoding; an event without an entry is encoded from its text."""
+    shared = entry()
+    frames = [watch_lines(view(PROTOBUF), now) for _ in range(20)]
+    events = [SerializedEvent("ADDED", shared.text, shared)]
+    sent = {lines(events) for lines in frames}
+    assert sent == {watch_frame("ADDED", document_bytes(shared.document))}
+    assert frames[0]([SerializedEvent("ADDED", shared.text)]) in sent
+    status = SerializedEvent("ERROR", encode(STATUS))
+    assert frames[0]([status]) == watch_frame("ERROR", document_bytes(STATUS))
+    partial = watch_lines(view(ResponseFormat(PARTIAL, "v1", protobuf=True)), now)
+    assert b"PartialObjectMetadata" in partial(events)
+    assert b"PartialObjectMetadata" not in partial([status])
 
 
 @pytest.mark.parametrize("items", [None, [], [{"metadata": {"name": f"n{number}"}} for number in range(9)]])
