@@ -51,6 +51,8 @@ log = get_logger(__name__)
 # Large responses converted to a table or YAML at a time. More threads only take turns with the event loop more often.
 _MAX_CONVERSIONS = 2
 _READS = frozenset({"get", "list", "watch"})
+# The subresources that are shown as tables; the empty one is the object itself.
+_WITH_TABLE = ("", "status", "scale")
 # Besides those that have a verb of their own.
 _PROXIED_METHODS = ("HEAD", "OPTIONS")
 
@@ -216,7 +218,10 @@ class HandlerChain:
         accept = headers.get("Accept", "")
         # The messages are read when a client first asks for protobuf.
         in_protobuf = responsewriters.PROTOBUF in accept and has_message(served.definition)
-        form = responsewriters.object_form(accept, stream=info.verb == "watch", has_message=in_protobuf)
+        has_table = "get" in served.verbs and info.subresource in _WITH_TABLE
+        form = responsewriters.object_form(
+            accept, stream=info.verb == "watch", has_message=in_protobuf, has_table=has_table
+        )
         view = responsewriters.view_of(
             form, served, query, pretty=responsewriters.wants_pretty(form, query, headers.get("User-Agent", ""))
         )

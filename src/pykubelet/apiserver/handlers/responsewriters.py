@@ -213,13 +213,18 @@ class _Clause:
 
 
 @lru_cache(maxsize=256)
-def object_form(accept: str, *, stream: bool = False, has_message: bool = True) -> ResponseFormat:
+def object_form(
+    accept: str, *, stream: bool = False, has_message: bool = True, has_table: bool = True
+) -> ResponseFormat:
     """Negotiates the form of objects, lists and watches; raises NotAcceptable.
 
     `has_message`: whether the objects of the kind can be protobuf. Their metadata always can, tables never.
+    `has_table`: whether the resource can be a table; reviews and subresources that are no objects cannot.
     """
 
     def fits(form: ResponseFormat) -> bool:
+        if form.kind == TABLE and not has_table:
+            return False
         if form.protobuf and form.kind not in (PARTIAL, PARTIAL_LIST):
             return has_message and not form.kind
         return form.kind != GROUP_DISCOVERY and not (stream and form.yaml)
