@@ -60,6 +60,7 @@ STATUS = {
         ],
     }
 }
+LISTS = 20
 STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 TARGETS = {
     "start_to_ready_s": 0.5,
@@ -118,6 +119,21 @@ class Bench:
         figures = {"list_s": round(perf_counter() - began, 3), "list_mb": round(len(body) / 2**20, 1)}
         return figures, json.loads(body)["metadata"]["resourceVersion"]
 
+    async def lists(self, accept: str) -> dict[str, float]:
+        """The server's CPU for a list of all pods in a format: the first time, and on average of the next ones."""
+        costs = []
+        size = 0
+        for _ in range(1 + LISTS):
+            cpu = self.server.cpu_seconds()
+            size = len(await self.call("GET", self.pods, headers={"Accept": accept}))
+            costs.append(self.server.cpu_seconds() - cpu)
+        first, *later = costs
+        return {
+            "mb": round(size / 2**20, 2),
+            "first_cpu_ms": round(1000 * first),
+            "cpu_ms": round(1000 * sum(later) / LISTS, 1),
+        }
+
     async def patches(self, watchers: int, revision: str) -> dict[str, Any]:
         """Patch statuses while clients watch; returns the lag of the watch events and the number of missed ones."""
         seen: list[dict[str, float]] = [{} for _ in range(watchers)]
@@ -153,7 +169,7 @@ class Bench:
             },
         }
 
-    async def run(self, watchers: int) -> dict[str, Any]:
+    async def run(self, watchers: int, *, protobuf: bool) -> dict[str, Any]:
         figures: dict[str, Any] = {
             "start_to_ready_s": round(self.server.ready_seconds, 3),
             "rss_empty_mb": self.server.rss_mb(),
@@ -164,6 +180,11 @@ class Bench:
         figures["get"] = await self.each(lambda number: self.call("GET", f"{self.pods}/p{number}"))
         listed, revision = await self.list()
         figures |= listed | await self.patches(watchers, revision)
+        if protobuf:
+            figures["list_json"] = await self.lists("application/json")
+            figures["rss_json_mb"] = self.server.rss_mb()
+            figures["list_protobuf"] = await self.lists("application/vnd.kubernetes.protobuf")
+            figures["rss_protobuf_mb"] = self.server.rss_mb()
         now = {"gracePeriodSeconds": 0}
         figures["delete"] = await self.each(lambda number: self.call("DELETE", f"{self.pods}/p{number}", json=now))
         return figures | {"rss_after_mb": self.server.rss_mb()}
@@ -174,12 +195,13 @@ async def main() -> None:
     parser.add_argument("--pods", type=int, default=2000)
     parser.add_argument("--at-once", type=int, default=16)
     parser.add_argument("--watchers", type=int, default=20)
+    parser.add_argument("--protobuf", action="store_true", help="compare lists in protobuf, which takes memory")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         options = ("--data-dir", folder / "data", "--port", "0", "--token-file", token_file(folder))
         async with Program.run("apiserver", *options) as server, session() as http:
-            figures = await Bench(http, server, asked.pods, asked.at_once).run(asked.watchers)
+            figures = await Bench(http, server, asked.pods, asked.at_once).run(asked.watchers, protobuf=asked.protobuf)
     print(json.dumps({"machine": machine(), "pods": asked.pods, **figures, "targets": TARGETS}, indent=2))
 
 

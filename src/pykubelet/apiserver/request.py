@@ -8,11 +8,13 @@ staging/src/k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go,
 staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go, pkg/auth/nodeidentifier/default.go
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pykubelet.api.serializer import Document, decode_document, encode
+from pykubelet.apiserver.storage.codec import StoredList
+from pykubelet.apiserver.storage.interfaces import StoreEntry
 from pykubelet.kinds.kind import Kind
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
@@ -61,34 +63,21 @@ class ApiRequest:
     """What admission adds to the request's line in the audit log."""
 
 
-class LargeList(NamedTuple):
-    """A list that is sent in parts: its items stay the stored texts, of which each request would else have a copy."""
-
-    head: bytes
-    """The JSON text up to the first item."""
-    stored: Sequence[bytes]
-    item: Callable[[bytes], bytes]
-    """Converts a stored text to that of an item."""
-
-    def items(self) -> Iterator[bytes]:
-        """The JSON text of each item."""
-        return map(self.item, self.stored)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """An object, list or Status: as JSON text if it is stored that way, else as a document."""
+    """An object, list or Status: as it is stored, as JSON text, or as a document."""
 
-    body: bytes | Document | LargeList
+    body: StoreEntry | StoredList | bytes | Document
     code: int = 200
     warnings: tuple[str, ...] = ()
     """Sent as Warning headers."""
 
     @property
     def text(self) -> bytes:
-        if isinstance(self.body, LargeList):
-            return self.body.head + b",".join(self.body.items()) + b"]}"
-        return self.body if isinstance(self.body, bytes) else encode(self.body)
+        body = self.body
+        if isinstance(body, bytes):
+            return body
+        return encode(body) if isinstance(body, dict) else body.text
 
     @property
     def document(self) -> Document:
@@ -101,10 +90,14 @@ class ApiResponse:
 
 @dataclass(frozen=True, slots=True)
 class SerializedEvent:
-    """One event of a watch. `object` is JSON text, one bytes value for all watchers of the change."""
+    """One event of a watch. `object` is JSON text, one bytes value for all watchers of the change.
+
+    `entry` is set if it has that text; it keeps the object's other encoding for all watchers.
+    """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
     object: bytes
+    entry: StoreEntry | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ import asyncio
 import socket
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import partial
+from typing import TypeVar
 
 from aiohttp import web
 
@@ -26,10 +27,11 @@ from pykubelet.apiserver.filters.chain import (
 from pykubelet.apiserver.handlers.responsewriters import accepts_gzip, in_parts, status_response, warning_headers
 from pykubelet.apiserver.request import ApiRequest, SerializedEvent
 from pykubelet.httpserver.request import HttpRequest
-from pykubelet.httpserver.response import JSON, HandlerResult, Handover, HttpResponse, HttpStream, Write
+from pykubelet.httpserver.response import HandlerResult, Handover, HttpResponse, HttpStream, Write
 from pykubelet.httpserver.server import HttpServer, ServerLimits
 from pykubelet.httpserver.upgrade import OneWayWebSocket, is_web_socket
 
+T = TypeVar("T")
 Connect = Callable[[ApiRequest, str, web.BaseRequest], Awaitable[web.StreamResponse]]
 """Proxies a request: gets the API request, the rest of its path, and the HTTP request as received."""
 
@@ -37,6 +39,8 @@ Connect = Callable[[ApiRequest, str, web.BaseRequest], Awaitable[web.StreamRespo
 _GZIP_BYTES = 128 * 1024
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = 31
+# Watch events of which a few milliseconds make tables or protobuf; more are converted in a thread.
+_CONVERTED_AT_ONCE = 32
 # How long requests in flight may take when the server stops.
 STOP_SECONDS = 5.0
 
@@ -87,10 +91,13 @@ class ApiHttpServer:
         ended = partial(self._chain.long_ended, request, context)
         if isinstance(result, WatchResponse):
             if is_web_socket(request.headers):
-                messages = OneWayWebSocket(partial(self._send_messages, result, context), limits.STALLED_SECONDS)
-                return Handover(messages.serve, ended)
+                send = partial(self._send_messages, result, context)
+                web_socket = OneWayWebSocket(send, limits.STALLED_SECONDS, is_binary=result.is_binary)
+                return Handover(web_socket.serve, ended)
             send = partial(self._send_events, result, context)
-            return HttpStream(JSON, send, warning_headers(result.stream.warnings), ended, ends_cleanly=True)
+            return HttpStream(
+                result.content_type, send, warning_headers(result.stream.warnings), ended, ends_cleanly=True
+            )
         assert isinstance(result, ProxiedRequest)
         return Handover(partial(self._proxy, result, request), ended)
 
@@ -99,7 +106,7 @@ class ApiHttpServer:
             async for batch in batches:
                 # A collection's first events may be as large as all its objects.
                 for events in in_parts(batch, _event_bytes):
-                    await write(watch.lines(events))
+                    await write(await _converted(watch, events, watch.lines))
                 if batch:
                     self._chain.sent(context, len(batch))
 
@@ -107,8 +114,9 @@ class ApiHttpServer:
         """Sends each event as one message."""
         async with aclosing(watch.stream.batches) as batches:
             async for batch in batches:
-                for event in batch:
-                    await write(watch.lines((event,)))
+                for events in in_parts(batch, _event_bytes):
+                    for message in await _converted(watch, events, watch.messages):
+                        await write(message)
                 self._chain.sent(context, len(batch))
 
     async def _proxy(
@@ -120,6 +128,14 @@ class ApiHttpServer:
             return await connect(api_request, proxied.rest, request)
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets a Status
             return error_response(error, received)
+
+
+async def _converted(
+    watch: WatchResponse, events: Sequence[SerializedEvent], convert: Callable[[Sequence[SerializedEvent]], T]
+) -> T:
+    """What is sent for events; many are converted in a thread."""
+    is_slow = watch.converts and len(events) > _CONVERTED_AT_ONCE
+    return await asyncio.to_thread(convert, events) if is_slow else convert(events)
 
 
 def _event_bytes(event: SerializedEvent) -> int:

@@ -164,7 +164,9 @@ class OneWayWebSocket(NamedTuple):
     stalled_seconds: float
     """After how long a client that reads nothing is disconnected."""
     protocols: Sequence[str] | None = None
-    """The subprotocols the client may choose from; None: text messages, and any one subprotocol."""
+    """The subprotocols the client may choose from; None: any one, without a meaning."""
+    is_binary: bool = False
+    """Whether messages without such subprotocols are binary."""
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """Sends until `copy` returns or the client closes; returns a refusal if the handshake fails."""
@@ -198,9 +200,9 @@ class OneWayWebSocket(NamedTuple):
     ) -> None:
         try:
             async with asyncio.timeout(self.stalled_seconds):
-                if self.protocols is None:
+                if self.protocols is None and not self.is_binary:
                     await web_socket.send_str(data.decode())
-                elif protocol == _BASE64:
+                elif self.protocols is not None and protocol == _BASE64:
                     await web_socket.send_str(b64encode(data).decode())
                 else:
                     await web_socket.send_bytes(data)

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from pykubelet.apiserver.serializer.protobuf_decoder import read_protobuf
+from pykubelet.apiserver.serializer.protobuf_messages import MAGIC
 from pykubelet_process import ADMIN_TOKEN, ServerProcess
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -281,13 +283,31 @@ def web_socket_frames(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield opcode, file.read(int.from_bytes(file.read(2)) if size == 126 else size)
 
 
-def test_watch_is_sent_as_messages_of_a_web_socket(client: Client, server: ServerProcess) -> None:
-    """Each event is one text message; the end of the watch closes the connection in order."""
+def read_event(message: bytes) -> tuple[str, Any]:
+    """The type and object of an event in JSON, or in protobuf without a length before it."""
+    if message.startswith(b"{"):
+        event = json.loads(message)
+        return event["type"], event["object"]
+    return message[2 : 2 + message[1]].decode(), read_protobuf(message[message.index(MAGIC) :])
+
+
+@pytest.mark.parametrize(
+    ("accept", "opcode"),
+    [
+        pytest.param("application/json", 1, id="text"),
+        pytest.param("application/vnd.kubernetes.protobuf", 2, id="binary"),
+    ],
+)
+def test_watch_is_sent_as_messages_of_a_web_socket(
+    client: Client, server: ServerProcess, accept: str, opcode: int
+) -> None:
+    """Each event is one message; the end of the watch closes the connection in order."""
     client.json("POST", CONFIG_MAPS, {"metadata": {"name": "socket"}, "data": {"n": "1"}})
     path = f"{CONFIG_MAPS}?watch=true&timeoutSeconds=3&fieldSelector=metadata.name=socket"
     upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13"
     key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
-    head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n{upgrade}\r\n{key}\r\n\r\n"
+    headers = f"Host: x\r\nAccept: {accept}\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n{upgrade}\r\n{key}"
+    head = f"GET {path} HTTP/1.1\r\n{headers}\r\n\r\n"
     with (
         socket.create_connection(("127.0.0.1", server.port), timeout=15) as plain,
         server.tls().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
@@ -303,7 +323,6 @@ def test_watch_is_sent_as_messages_of_a_web_socket(client: Client, server: Serve
         client.ask("DELETE", f"{CONFIG_MAPS}/socket")
         found += frames
     assert found.pop() == (8, (1000).to_bytes(2))
-    assert {opcode for opcode, _ in found} == {1}
-    events = [json.loads(payload) for _, payload in found]
-    assert [event["type"] for event in events] == ["ADDED", "MODIFIED", "DELETED"]
-    assert [event["object"]["data"]["n"] for event in events] == ["1", "2", "2"]
+    assert {code for code, _ in found} == {opcode}
+    events = [read_event(payload) for _, payload in found]
+    assert [(kind, made["data"]["n"]) for kind, made in events] == [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")]

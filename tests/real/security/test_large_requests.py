@@ -19,6 +19,7 @@ CLIENTS = 8
 # With whole lists in memory: 85 (JSON), 230 (indented), 300 (table) and 300 MB (YAML); now 15 to 35 MB.
 MOST_MEGABYTES = 80
 JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
@@ -90,6 +91,7 @@ def answers_while(server: ServerProcess, requests: Sequence[Future[int]]) -> int
         pytest.param(JSON, "?pretty=1", CLIENTS, id="indented"),
         pytest.param(TABLE, "?includeObject=Object", 3, id="table"),
         pytest.param("application/yaml", "", 3, id="yaml"),
+        pytest.param(PROTOBUF, "", CLIENTS, id="protobuf"),
         pytest.param(JSON, "?watch=1&timeoutSeconds=3", CLIENTS, id="watch"),
         pytest.param(TABLE, "?watch=1&timeoutSeconds=3", CLIENTS, id="watch of a table"),
     ],

@@ -23,6 +23,8 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _DEFINITION = "apiextensions.v1.CustomResourceDefinition"
 _SCHEMA = "apiextensions.v1.JSONSchemaProps"
 _HTTPS = 443
+# What is stored must also be encoded as protobuf, and Python allows about 1,000 calls, three for a level.
+_DEEPEST = 150
 _NEW_STATUS: Document = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
 _DELETION_PENDING = CrdCondition(
     "Terminating",
@@ -72,22 +74,24 @@ def _with_plain_schema(version: Document) -> Document:
     return {**version, "schema": {"openAPIV3Schema": _plain(schema)}}
 
 
-def _plain(schema: Document) -> Document:
+def _plain(schema: Document, depth: int = 0) -> Document:
     """Decodes the schemas in `items` and `additionalProperties`, whose type the generic decoder does not know."""
-    plain = dict(schema)
+    if depth > _DEEPEST:
+        raise _too_deep()
+    plain, depth = dict(schema), depth + 1
     for key in ("items", "additionalProperties"):
         if isinstance(inner := schema.get(key), dict):
-            plain[key] = _plain(_read(inner, key))
+            plain[key] = _plain(_read(inner, key), depth)
         elif isinstance(inner, str | int | float) and not isinstance(inner, bool):
             raise BadRequest(f"json: cannot unmarshal {key} of a schema into Go value of type v1.JSONSchemaProps")
     for key in ("properties", "patternProperties", "definitions"):
         if isinstance(inner := schema.get(key), dict):
-            plain[key] = {name: _plain(each) for name, each in inner.items()}
+            plain[key] = {name: _plain(each, depth) for name, each in inner.items()}
     for key in ("allOf", "anyOf", "oneOf"):
         if isinstance(inner := schema.get(key), list):
-            plain[key] = [_plain(each) for each in inner]
+            plain[key] = [_plain(each, depth) for each in inner]
     if isinstance(inner := schema.get("not"), dict):
-        plain["not"] = _plain(inner)
+        plain["not"] = _plain(inner, depth)
     return plain
 
 

@@ -8,7 +8,8 @@ Upstream: staging/src/k8s.io/apiserver/pkg/server/config.go
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar, TypeVarTuple, cast
 
@@ -31,11 +32,13 @@ from pykubelet.apiserver.request import (
     ApiRequest,
     ApiResponse,
     AuthorizationAttributes,
-    LargeList,
+    SerializedEvent,
     UserInfo,
     Verb,
     WatchStream,
 )
+from pykubelet.apiserver.serializer.protobuf_encoder import FRAME_LENGTH_BYTES
+from pykubelet.apiserver.serializer.protobuf_messages import has_message
 from pykubelet.httpserver.request import (
     NO_QUERY,
     BodyTooLarge,
@@ -44,25 +47,38 @@ from pykubelet.httpserver.request import (
     RequestTarget,
     read_target,
 )
-from pykubelet.httpserver.response import NOT_FOUND, HttpResponse
+from pykubelet.httpserver.response import JSON, NOT_FOUND, HttpResponse
 from pykubelet.kinds.kind import Kind
 
 log = get_logger(__name__)
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Large responses converted to a table or YAML at a time. More threads only take turns with the event loop more often.
-_MAX_CONVERSIONS = 2
+# For large responses in another form than JSON. More threads only take turns with the event loop more often, and each
+# keeps memory of its own.
+_CONVERSIONS = ThreadPoolExecutor(2, "conversion")
 _READS = frozenset({"get", "list", "watch"})
 # Besides those that have a verb of their own.
 _PROXIED_METHODS = ("HEAD", "OPTIONS")
 
 
 class WatchResponse(NamedTuple):
-    """A watch, to be sent line by line."""
+    """A watch, to be sent event by event."""
 
     stream: WatchStream
     lines: Lines
+    content_type: str
+    converts: bool
+    """Whether `lines` takes longer than copying the stored texts."""
+
+    @property
+    def is_binary(self) -> bool:
+        return self.content_type != JSON
+
+    def messages(self, events: Iterable[SerializedEvent]) -> list[bytes]:
+        """Each event as a message of a WebSocket, which needs no length before it."""
+        start = FRAME_LENGTH_BYTES if self.is_binary else 0
+        return [self.lines((event,))[start:] for event in events]
 
 
 class ProxiedRequest(NamedTuple):
@@ -104,7 +120,6 @@ class HandlerChain:
     ) -> None:
         self._access, self._kinds, self._handle, self._nonresource = access, kinds, handle, nonresource
         self._metrics, self._audit, self._clock = metrics, audit, clock
-        self._conversions = asyncio.Semaphore(_MAX_CONVERSIONS)
         self._proxied = proxied
         """Resources and subresources, such as `pods` and `exec`, whose requests become a `ProxiedRequest`."""
 
@@ -217,10 +232,14 @@ class HandlerChain:
     ) -> ChainResponse:
         headers, query, user = request.headers, target.query, context.user
         assert user is not None
+        accept = headers.get("Accept", "")
+        # The messages are read when a client first asks for protobuf.
+        in_protobuf = responsewriters.PROTOBUF in accept and has_message(served.definition)
         verbs = subresource_of(served, info.subresource).verbs if info.subresource else served.verbs
         # What is only created, such as a review or a token, is never listed, and has no columns.
+        has_table = tuple(verbs) != ("create",)
         form = responsewriters.object_form(
-            headers.get("Accept", ""), stream=info.verb == "watch", has_table=tuple(verbs) != ("create",)
+            accept, stream=info.verb == "watch", has_message=in_protobuf, has_table=has_table
         )
         view = responsewriters.view_of(
             form, served, query, pretty=responsewriters.wants_pretty(form, query, headers.get("User-Agent", ""))
@@ -244,16 +263,17 @@ class HandlerChain:
         except TimeoutError:
             raise limits.took_too_long() from None
         if isinstance(result, WatchStream):
-            return WatchResponse(result, responsewriters.watch_lines(view, self._clock.now))
-        if isinstance(result.body, LargeList):
-            return responsewriters.encode_list(result, view, self._clock.now, self._in_thread)
+            lines = responsewriters.watch_lines(view, self._clock.now)
+            return WatchResponse(result, lines, responsewriters.stream_type(form), bool(form.kind or form.protobuf))
+        if responsewriters.is_sent_in_parts(result):
+            return responsewriters.encode_list(result, view, self._clock.now, _in_thread)
         if responsewriters.is_slow_to_encode(result, view):
-            return await self._in_thread(responsewriters.encode_response, result, view, self._clock.now)
+            return await _in_thread(responsewriters.encode_response, result, view, self._clock.now)
         return responsewriters.encode_response(result, view, self._clock.now)
 
-    async def _in_thread(self, convert: Callable[[*Ts], T], *args: *Ts) -> T:
-        async with self._conversions:
-            return await asyncio.to_thread(convert, *args)
+
+async def _in_thread(convert: Callable[[*Ts], T], *args: *Ts) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_CONVERSIONS, convert, *args)
 
 
 def _api_request(

@@ -24,7 +24,7 @@ from pykubelet.apiserver.handlers.write import (
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import decode_in_thread, is_large, read_object, warnings_of
 from pykubelet.apiserver.serializer.object_size import check_size
-from pykubelet.apiserver.storage.codec import key_of, served_text, stored_form
+from pykubelet.apiserver.storage.codec import key_of, served_entry, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
 # A generated name has at most 63 characters, the length of a label; five of them are the suffix.
@@ -39,8 +39,7 @@ async def create(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     document = in_namespace(without_system_fields(document), write.namespace)
     document, warnings = without_repeated_owners(document)
     write.warn(*warnings)
-    text = await _create(write, document)
-    return ApiResponse(body=text, code=201)
+    return ApiResponse(body=await _create(write, document), code=201)
 
 
 def read_new_object(write: WriteRequest) -> Document:
@@ -54,8 +53,8 @@ def read_new_object(write: WriteRequest) -> Document:
     return check_size(served.strategy.default(check_size(document)))
 
 
-async def _create(write: WriteRequest, document: Document) -> bytes:
-    """Stores the object under its name or a generated one; returns its text."""
+async def _create(write: WriteRequest, document: Document) -> StoreEntry | bytes:
+    """Stores the object under its name or a generated one; returns it as it is served."""
     metadata = document["metadata"]
     name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
     if name or not prefix:
@@ -73,7 +72,7 @@ def generated_name(prefix: str, suffix: str) -> str:
     return f"{prefix[:_LONGEST_PREFIX]}{suffix}"
 
 
-async def _create_named(write: WriteRequest, document: Document, name: str) -> bytes:
+async def _create_named(write: WriteRequest, document: Document, name: str) -> StoreEntry | bytes:
     served, store = write.served, write.scope.store
     owned = await write.record_first_owners(document)
 
@@ -94,16 +93,16 @@ async def _create_named(write: WriteRequest, document: Document, name: str) -> b
     key = key_of(served, write.namespace, name)
     large = is_large(write.request)
 
-    async def stored() -> bytes:
+    async def stored() -> StoreEntry | bytes:
         if write.options.dry_run:
             computed = await decision.dry_run(store, key, is_large=large)
             assert computed is not None
-            return encode(computed)
+            return served_text(served, encode(computed))
         entry = await decision.write(store, key, is_large=large)
         assert entry is not None
-        return entry.text
+        return served_entry(served, entry)
 
-    return served_text(served, await reviewed(stored))
+    return await reviewed(stored)
 
 
 def admit_new(write: WriteRequest, document: Document) -> Document:

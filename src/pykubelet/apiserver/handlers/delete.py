@@ -36,7 +36,7 @@ from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, with_
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decode_errors import fatal_error
 from pykubelet.apiserver.serializer.decoder import JSON, PARSERS, PROTOBUF, YAML, decode_in_thread
-from pykubelet.apiserver.storage.codec import key_of, served_document, served_text, stored_form
+from pykubelet.apiserver.storage.codec import key_of, served_document, served_entry, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 from pykubelet.kinds.kind import Kind
 from pykubelet.kinds.metadata import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
@@ -97,7 +97,7 @@ async def delete(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     # Clients that set the deprecated orphanDependents=false get 202 while the deletion is pending.
     code = 202 if done.action in ("keep", "mark") and options.orphan_dependents is False else 200
     if entry is not None:
-        return ApiResponse(body=served_text(served, entry.text), code=code)
+        return ApiResponse(body=served_entry(served, entry), code=code)
     if done.action in _MARKING or served.resource.group_resource in RETURNS_OBJECT:
         return ApiResponse(body=done.document, code=code)
     return ApiResponse(body=_success(request, done.document), code=code)

@@ -7,7 +7,6 @@ staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go, staging/src/k8s.io/apis
 import base64
 import posixpath
 import re
-from functools import partial
 from typing import Any, NamedTuple
 
 from pykubelet.api.errors import ApiError, BadRequest, Expired
@@ -23,16 +22,15 @@ from pykubelet.apiserver.handlers.options import (
     revision_error,
 )
 from pykubelet.apiserver.handlers.write import RequestScope
-from pykubelet.apiserver.request import ApiRequest, ApiResponse, LargeList
+from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.json_syntax import syntax_error
-from pykubelet.apiserver.storage.codec import collection_of, item_text, key_of, list_head, served_document, served_text
+from pykubelet.apiserver.storage.codec import StoredList, collection_of, key_of, served_document, served_entry
 from pykubelet.apiserver.storage.interfaces import Snapshot, Store, StoreEntry
 from pykubelet.kinds.kind import Kind
 
 _VERSION = "meta.k8s.io/v1"
 _INVALID = "continue key is not valid"
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9_-]")
-_LARGE_BYTES = 256 * 1024
 NEWEST = -1
 """A continue token with this revision continues in the newest state."""
 _TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -48,7 +46,7 @@ async def get(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """Returns the object at least as new as the requested revision. A subresource such as status returns the whole object."""
     if "export" in request.query:
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-    return ApiResponse(body=served_text(request.served, stored_entry(scope, request).text))
+    return ApiResponse(body=served_entry(request.served, stored_entry(scope, request)))
 
 
 def stored_entry(scope: RequestScope, request: ApiRequest) -> StoreEntry:
@@ -82,11 +80,7 @@ class ListPage(NamedTuple):
 
 
 def list_response(served: Kind, page: ListPage) -> ApiResponse:
-    """The list with the page's objects, built from their stored texts."""
-    head = b"".join((list_head(served), encode(page.metadata), b',"items":['))
-    stored = [entry.text for entry in page.entries]
-    answer = ApiResponse(body=LargeList(head, stored, partial(item_text, served)))
-    return answer if sum(map(len, stored)) > _LARGE_BYTES else ApiResponse(body=answer.text)
+    return ApiResponse(body=StoredList(served, page.metadata, page.entries))
 
 
 def list_page(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:

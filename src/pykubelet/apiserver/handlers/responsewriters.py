@@ -1,6 +1,7 @@
-"""Responses in the form that a client accepts: JSON or YAML, Table, metadata only; watch lines.
+"""Responses in the accepted form: JSON, YAML or protobuf, Table, metadata only; watch events.
 
-Protobuf is never offered, so a client that also accepts JSON gets JSON.
+Protobuf is made of the stored JSON when a client first asks for an object, and kept with it. Custom resources have no
+messages; of them, protobuf can only show the metadata. Tables are never protobuf.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go,
 staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go,
@@ -20,7 +21,18 @@ from typing import NamedTuple, TypeVar
 from pykubelet.api.errors import ApiError, NotAcceptable
 from pykubelet.api.serializer import Document, decode_document, encode, indented
 from pykubelet.api.yaml.write import to_yaml
-from pykubelet.apiserver.request import ApiResponse, LargeList, SerializedEvent
+from pykubelet.apiserver.request import ApiResponse, SerializedEvent
+from pykubelet.apiserver.serializer.protobuf_encoder import (
+    document_bytes,
+    item_bytes,
+    list_start,
+    message_bytes,
+    message_encoder,
+    watch_frame,
+    with_type,
+)
+from pykubelet.apiserver.storage.codec import StoredList, list_kind, served_document
+from pykubelet.apiserver.storage.interfaces import StoreEntry
 from pykubelet.httpserver.response import JSON, HttpResponse
 from pykubelet.kinds.kind import MAX_LONG_WARNING_CHARACTERS, MAX_WARNING_CHARACTERS, Kind
 
@@ -32,35 +44,37 @@ TABLE = "Table"
 PARTIAL = "PartialObjectMetadata"
 PARTIAL_LIST = "PartialObjectMetadataList"
 GROUP_DISCOVERY = "APIGroupDiscoveryList"
+_PARTIAL_MESSAGE = f"meta.v1.{PARTIAL}"
 # Upstream indents responses to these user agents: a person reads them.
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_SUBTYPES = {"json": False, "yaml": True}
-_TYPES = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-_STREAM_TYPES = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+YAML, PROTOBUF = "application/yaml", "application/vnd.kubernetes.protobuf"
+_SUBTYPES = {"json", "yaml", "vnd.kubernetes.protobuf"}
+_TYPES = (JSON, YAML, PROTOBUF)
+_STREAM_TYPES = tuple(f"{name};stream=watch" for name in (JSON, PROTOBUF))
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """The negotiated form of a response: the kind to convert to (empty: none), its version, YAML or JSON, indented or not."""
+    """The negotiated form of a response: the kind to convert to (empty: none), its version, the encoding, indented or not."""
 
     kind: str = ""
     version: str = ""
     yaml: bool = False
+    protobuf: bool = False
     pretty: bool = False
 
 
 PLAIN = ResponseFormat()
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-YAML = "application/yaml"
 Lines = Callable[[Iterable[SerializedEvent]], bytes]
-"""Encodes a batch of events as lines."""
+"""Encodes a batch of events as lines of JSON, or as frames of protobuf."""
 _HEADS = {
     kind: f'{{"type":"{kind}","object":'.encode() for kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 }
 _TAIL = b"}\n"
 Now = Callable[[], datetime]
-InThread = Callable[[Callable[[Sequence[bytes]], bytes], Sequence[bytes]], Awaitable[bytes]]
+InThread = Callable[[Callable[[Sequence[StoreEntry]], bytes], Sequence[StoreEntry]], Awaitable[bytes]]
 """Runs a conversion of items in a thread."""
 # About two hundred pods, whose table takes a few milliseconds.
 _LONG_BYTES = 256 * 1024
@@ -81,7 +95,9 @@ def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pre
 
 def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
     form = view.form
-    if form.kind or form.yaml:
+    if form.protobuf and not form.kind:
+        reply = HttpResponse(answer.code, _protobuf_of(answer, view.served), PROTOBUF)
+    elif form.kind or form.yaml:
         document = answer.document
         if form.kind:
             document = _shown(document, view, now(), headers=True)
@@ -95,31 +111,47 @@ def encode_response(answer: ApiResponse, view: ResponseView, now: Now) -> HttpRe
 def encode_list(answer: ApiResponse, view: ResponseView, now: Now, in_thread: InThread) -> HttpResponse:
     """A large list in parts of some items each; those that need conversion are converted in a thread."""
     found, form, at = answer.body, view.form, now()
-    assert isinstance(found, LargeList)
-    empty: Document = decode_document(found.head + b"]}")
+    assert isinstance(found, StoredList)
+    empty = found._replace(entries=()).document
     if form.kind:
         empty = _shown(empty, view, at, headers=True)
     # The field with the items is the last one.
     field = [*empty][-1]
     frame = _frame({**empty, field: []}, form, pretty=view.pretty)
+    is_as_stored = frame.write is None and not (form.kind or form.protobuf or view.served.stored)
 
-    def convert(items: Sequence[bytes]) -> bytes:
-        texts = b",".join(items)
+    def shown(entries: Sequence[StoreEntry]) -> list[Document]:
+        items: list[Document] = _shown(found._replace(entries=entries).document, view, at, headers=False)[field]
+        return items
+
+    def texts(entries: Sequence[StoreEntry]) -> bytes:
+        items = encode(shown(entries))[1:-1] if form.kind else found._replace(entries=entries).items
+        return items if frame.write is None else frame.write(items)
+
+    def messages(entries: Sequence[StoreEntry]) -> bytes:
         if form.kind:
-            some: Document = decode_document(b"%b%b]}" % (found.head, texts))
-            texts = encode(_shown(some, view, at, headers=False)[field])[1:-1]
-        return texts if frame.write is None else frame.write(texts)
+            return item_bytes(message_bytes(item, _PARTIAL_MESSAGE) for item in shown(entries))
+        return item_bytes(_messages(entries, view.served))
 
     async def parts() -> AsyncGenerator[bytes, None]:
-        before = frame.start
-        for items in in_parts(found.items(), len):
-            is_as_stored = frame.write is None and not form.kind
-            yield before + (convert(items) if is_as_stored else await in_thread(convert, items))
+        before, convert = frame.start, messages if form.protobuf else texts
+        if form.protobuf:
+            # The length of all items is sent before the first one; the second time, most objects have their bytes.
+            size = 0
+            for entries in in_parts(found.entries, _stored_bytes):
+                size += len(await in_thread(convert, entries))
+            before = list_start(empty["apiVersion"], empty["kind"], empty["metadata"], size)
+        for entries in in_parts(found.entries, _stored_bytes):
+            yield before + (convert(entries) if is_as_stored else await in_thread(convert, entries))
             before = frame.between
         yield frame.end
 
-    headers = warning_headers(answer.warnings)
-    return HttpResponse(answer.code, b"", YAML if form.yaml else JSON, headers, parts())
+    content_type = PROTOBUF if form.protobuf else YAML if form.yaml else JSON
+    return HttpResponse(answer.code, b"", content_type, warning_headers(answer.warnings), parts())
+
+
+def _stored_bytes(entry: StoreEntry) -> int:
+    return len(entry.text)
 
 
 class _Frame(NamedTuple):
@@ -132,7 +164,9 @@ class _Frame(NamedTuple):
 
 
 def _frame(empty: Document, form: ResponseFormat, *, pretty: bool) -> _Frame:
-    """The frame of a list, which is given without items."""
+    """The frame of a list, which is given without items. The start of one in protobuf depends on the items."""
+    if form.protobuf:
+        return _Frame(b"", b"", b"")
     if form.yaml:
         return _Frame(to_yaml(empty).removesuffix(" []\n").encode() + b"\n", b"", b"", _yaml_items)
     if pretty:
@@ -162,14 +196,54 @@ def in_parts(items: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
         yield part
 
 
+def is_sent_in_parts(answer: ApiResponse) -> bool:
+    """Whether the response is a list that is too large to be in memory as a whole."""
+    return isinstance(answer.body, StoredList) and answer.body.size > _LONG_BYTES
+
+
 def is_slow_to_encode(answer: ApiResponse, view: ResponseView) -> bool:
-    """Whether encoding the response takes long enough to run in a thread."""
-    is_as_stored = not (view.form.kind or view.form.yaml or view.pretty)
-    return not is_as_stored and isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
+    """Whether encoding the response, which is not sent in parts, takes long enough to run in a thread."""
+    body, form = answer.body, view.form
+    if isinstance(body, StoreEntry):
+        if form.protobuf and not form.kind and body.is_encoded:
+            return False
+        body = body.text
+    is_as_stored = not (form.kind or form.yaml or form.protobuf or view.pretty)
+    return not is_as_stored and isinstance(body, bytes) and len(body) > _LONG_BYTES
+
+
+def _protobuf_of(answer: ApiResponse, served: Kind) -> bytes:
+    body = answer.body
+    if isinstance(body, StoreEntry):
+        return _protobuf_of_entry(body, served)
+    if not isinstance(body, StoredList):
+        return document_bytes(answer.document)
+    items = item_bytes(_messages(body.entries, served))
+    return list_start(served.resource.api_version, list_kind(served), body.metadata, len(items)) + items
+
+
+def _messages(entries: Iterable[StoreEntry], served: Kind) -> Iterator[bytes]:
+    """The message of each object; it is kept with the entry if the resource serves that as it is."""
+    if served.stored is None:
+        encode_item = message_encoder(served.definition)
+        return (entry.encoded(encode_item) for entry in entries)
+    return (message_bytes(served_document(served, entry), served.definition) for entry in entries)
+
+
+def _protobuf_of_entry(entry: StoreEntry, served: Kind) -> bytes:
+    resource = served.resource
+    return with_type(resource.api_version, resource.kind, entry.encoded(message_encoder(served.definition)))
+
+
+def stream_type(form: ResponseFormat) -> str:
+    """The content type of a watch."""
+    return f"{PROTOBUF};stream=watch" if form.protobuf else JSON
 
 
 def watch_lines(view: ResponseView, now: Now) -> Lines:
-    """The encoder of a watch's lines; only the first line of a Table has column definitions."""
+    """The encoder of a watch's events; only the first line of a Table has column definitions."""
+    if view.form.protobuf:
+        return lambda events: b"".join([_watch_frame(event, view, now) for event in events])
     if not view.form.kind:
         return plain_lines
     headers = True
@@ -188,9 +262,20 @@ def watch_lines(view: ResponseView, now: Now) -> Lines:
     return lines
 
 
+def _watch_frame(event: SerializedEvent, view: ResponseView, now: Now) -> bytes:
+    if event.entry is not None and not view.form.kind:
+        return watch_frame(event.type, _protobuf_of_entry(event.entry, view.served))
+    document = decode_document(event.object)
+    if view.form.kind and event.type != "ERROR":
+        document = _shown(document, view, now(), headers=False)
+    return watch_frame(event.type, document_bytes(document))
+
+
 def document_response(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:
     if form.yaml:
         return HttpResponse(code, to_yaml(document).encode(), YAML)
+    if form.protobuf:
+        return HttpResponse(code, document_bytes(document), PROTOBUF)
     text = encode(document)
     return HttpResponse(code, indented(text) if pretty else text)
 
@@ -219,10 +304,23 @@ class _Clause:
 
 
 @lru_cache(maxsize=256)
-def object_form(accept: str, *, stream: bool = False, has_table: bool = True) -> ResponseFormat:
-    """Negotiates the form of objects, lists and watches; raises NotAcceptable."""
-    no_kinds = (GROUP_DISCOVERY,) if has_table else (GROUP_DISCOVERY, TABLE)
-    return _negotiated(accept, lambda form: form.kind not in no_kinds and not (stream and form.yaml), stream=stream)
+def object_form(
+    accept: str, *, stream: bool = False, has_message: bool = True, has_table: bool = True
+) -> ResponseFormat:
+    """Negotiates the form of objects, lists and watches; raises NotAcceptable.
+
+    `has_message`: whether the objects of the kind can be protobuf. Their metadata always can, tables never.
+    `has_table`: whether the resource can be a table; what is only created, such as a review, cannot.
+    """
+
+    def fits(form: ResponseFormat) -> bool:
+        if form.kind == TABLE and not has_table:
+            return False
+        if form.protobuf and form.kind not in (PARTIAL, PARTIAL_LIST):
+            return has_message and not form.kind
+        return form.kind != GROUP_DISCOVERY and not (stream and form.yaml)
+
+    return _negotiated(accept, fits, stream=stream)
 
 
 @lru_cache(maxsize=256)
@@ -252,7 +350,6 @@ def _negotiated(accept: str, fits: Callable[[ResponseFormat], bool], *, stream: 
     for form in map(_as_form, _clauses(accept)):
         if form is not None and fits(form):
             return form
-    # Upstream's message lists protobuf, which this server does not offer.
     types = _STREAM_TYPES if stream else _TYPES
     raise NotAcceptable(f"only the following media types are accepted: {', '.join(types)}")
 
@@ -276,23 +373,21 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def _as_form(clause: _Clause) -> ResponseFormat | None:
-    if clause.subtype == "*" and clause.type in ("*", "application"):
-        yaml = False
-    elif clause.type == "application" and clause.subtype in _SUBTYPES:
-        yaml = _SUBTYPES[clause.subtype]
-    else:
+    is_any = clause.subtype == "*" and clause.type in ("*", "application")
+    if not is_any and not (clause.type == "application" and clause.subtype in _SUBTYPES):
         return None
+    yaml, protobuf = clause.subtype == "yaml", clause.subtype == "vnd.kubernetes.protobuf"
     parameters = clause.parameters
     if parameters.get("stream", "watch") != "watch" or parameters.get("sv"):
         return None
     pretty = parameters.get("pretty") == "1"
     if not ({"as", "g", "v"} & parameters.keys()):
-        return ResponseFormat(yaml=yaml, pretty=pretty)
+        return ResponseFormat(yaml=yaml, protobuf=protobuf, pretty=pretty)
     kind, group, version = (parameters.get(key, "") for key in ("as", "g", "v"))
     known = (group == META_GROUP and kind in (TABLE, PARTIAL, PARTIAL_LIST) and version in META_VERSIONS) or (
-        group == DISCOVERY_GROUP and kind == GROUP_DISCOVERY and version == "v2"
+        group == DISCOVERY_GROUP and kind == GROUP_DISCOVERY and version == "v2" and not protobuf
     )
-    return ResponseFormat(kind, version, yaml=yaml, pretty=pretty) if known else None
+    return ResponseFormat(kind, version, yaml=yaml, protobuf=protobuf, pretty=pretty) if known else None
 
 
 def _clauses(accept: str) -> list[_Clause]:

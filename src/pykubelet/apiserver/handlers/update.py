@@ -33,7 +33,7 @@ from pykubelet.apiserver.handlers.write import (
 )
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import decode_in_thread, is_large
-from pykubelet.apiserver.storage.codec import key_of, served_document, served_text, stored_form
+from pykubelet.apiserver.storage.codec import key_of, served_document, served_entry, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 from pykubelet.kinds.kind import Kind, UpdateChange, UpdateCheck, UpdateWarn
 
@@ -143,22 +143,21 @@ class ObjectUpdate:
         runs_ahead, large = write.scope.reviews is None, is_large(write.request)
         decision = StagedDecision(make, self._admit, self._complete, self._finish, runs_ahead)
 
-        async def stored() -> bytes | None:
+        async def stored() -> StoreEntry | bytes:
             if not write.options.dry_run:
                 entry = await decision.write(store, key, is_large=large)
-                return None if entry is None else entry.text
+                return b"" if entry is None else served_entry(served, entry)
             if (computed := await decision.dry_run(store, key, is_large=large)) is None:
-                return None
+                return b""
             existing = store.newest(key)
             version = existing.document["metadata"]["resourceVersion"] if existing is not None else None
-            return encode(with_metadata(computed, resourceVersion=version))
+            return served_text(served, encode(with_metadata(computed, resourceVersion=version)))
 
-        text = await reviewed(stored)
-        text = b"" if text is None else served_text(served, text)
+        body = await reviewed(stored)
         if self._removed is not None:
             # The update removed the last finalizer: the response is the object as it would have been stored.
-            text = encode(self._removed)
-        return ApiResponse(body=text, code=201 if self._created else 200)
+            body = encode(self._removed)
+        return ApiResponse(body=body, code=201 if self._created else 200)
 
 
 def check_name(document: Document, write: WriteRequest) -> Document:

@@ -10,6 +10,7 @@ staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from typing import Literal
 
 from pykubelet.aio.backoff import system_random
 from pykubelet.api.errors import ApiError
@@ -62,10 +63,10 @@ class WatchFilter:
             was = was and self._selects(change.before_document)
             now = now and self._selects(change.document)
         if now:
-            return SerializedEvent("MODIFIED" if was else "ADDED", served_text(self.served, change.text))
+            return self._event("MODIFIED" if was else "ADDED", change.entry)
         if not was:
             return None
-        return SerializedEvent("DELETED", served_text(self.served, _last_text(change)))
+        return self._event("DELETED", _last_entry(change))
 
     def initial(self, entry: StoreEntry) -> SerializedEvent | None:
         """The ADDED event of an object that exists when the watch starts; None if the watcher does not select it."""
@@ -73,7 +74,13 @@ class WatchFilter:
             return None
         if not self.selection.is_everything and not self._selects(entry.document):
             return None
-        return SerializedEvent("ADDED", served_text(self.served, entry.text))
+        return self._event("ADDED", entry)
+
+    def _event(self, kind: Literal["ADDED", "MODIFIED", "DELETED"], entry: StoreEntry) -> SerializedEvent:
+        served = self.served
+        if served.stored is None:
+            return SerializedEvent(kind, entry.text, entry)
+        return SerializedEvent(kind, served_text(served, entry.text))
 
     def _covers(self, namespace: str, name: str) -> bool:
         return self.namespace in ("", namespace) and self.name in ("", name)
@@ -93,13 +100,14 @@ def bookmark_event(served: Kind, revision: int, *, ends_initial_events: bool = F
     return SerializedEvent("BOOKMARK", encode(in_order(document)))
 
 
-def _last_text(change: StoreChange) -> bytes:
+def _last_entry(change: StoreChange) -> StoreEntry:
     """The object before the change, with the revision of the change."""
     if change.after is None:
-        return change.text
+        return change.entry
     before = change.before_document
     assert before is not None
-    return encode({**before, "metadata": {**before["metadata"], "resourceVersion": str(change.revision)}})
+    last = {**before, "metadata": {**before["metadata"], "resourceVersion": str(change.revision)}}
+    return StoreEntry(change.key, change.revision, encode(last))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from pykubelet.apiserver.handlers.options import IGNORE, STRICT, WriteOptions, w
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decode_errors import fatal_error, path_text, unknown_fields
 from pykubelet.apiserver.serializer.json_syntax import syntax_error
-from pykubelet.apiserver.serializer.protobuf import read_protobuf
+from pykubelet.apiserver.serializer.protobuf_decoder import read_protobuf
 from pykubelet.kinds.kind import Kind
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"

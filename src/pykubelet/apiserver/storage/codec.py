@@ -6,7 +6,9 @@ without decoding it. Only events, and custom resources with several versions, ne
 Upstream: staging/src/k8s.io/apiserver/pkg/server/storage/storage_codec.go
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document, decode_document, encode
@@ -31,6 +33,11 @@ def served_text(served: Kind, text: bytes) -> bytes:
     return text if served.stored is None else encode(in_order(served.stored.to_served(decode_document(text))))
 
 
+def served_entry(served: Kind, entry: StoreEntry) -> StoreEntry | bytes:
+    """A stored entry if the resource serves it as it is, else its text in the version that the resource serves."""
+    return entry if served.stored is None else served_text(served, entry.text)
+
+
 def item_text(served: Kind, text: bytes) -> bytes:
     """A stored text as an item of a list. Items of built-in kinds have no kind and apiVersion."""
     text = served_text(served, text)
@@ -39,7 +46,42 @@ def item_text(served: Kind, text: bytes) -> bytes:
 
 def list_head(served: Kind) -> bytes:
     """The start of a list's text, up to its metadata."""
-    return _head(served.resource, served.list_kind or f"{served.resource.kind}List") + _METADATA
+    return _head(served.resource, list_kind(served)) + _METADATA
+
+
+def list_kind(served: Kind) -> str:
+    return served.list_kind or f"{served.resource.kind}List"
+
+
+class StoredList(NamedTuple):
+    """The entries of a list with the list's metadata, to be encoded as the client asks.
+
+    A large list is encoded in parts, each of some entries, so a request has no copy of all their texts.
+    """
+
+    served: Kind
+    metadata: Document
+    entries: Sequence[StoreEntry]
+
+    @property
+    def size(self) -> int:
+        """The bytes of the stored texts."""
+        return sum(len(entry.text) for entry in self.entries)
+
+    @property
+    def items(self) -> bytes:
+        """The items as JSON, with commas between them."""
+        return b",".join([item_text(self.served, entry.text) for entry in self.entries])
+
+    @property
+    def text(self) -> bytes:
+        """The list as JSON, made of the stored texts."""
+        return b"".join((list_head(self.served), encode(self.metadata), b',"items":[', self.items, b"]}"))
+
+    @property
+    def document(self) -> Document:
+        decoded: Document = decode_document(self.text)
+        return decoded
 
 
 @lru_cache(maxsize=4096)

@@ -33,6 +33,26 @@ class StoreEntry:
     key: StoreKey
     revision: int
     text: bytes
+    _encoded: bytes | None = field(default=None, init=False, compare=False, repr=False)
+
+    def encoded(self, encode_text: Callable[[bytes], bytes]) -> bytes:
+        """The object in a second encoding, made of the text when it is first asked for, and then kept.
+
+        There is one such encoding, so `encode_text` must always be the same for the collection.
+        """
+        found = self._encoded
+        if found is None:
+            found = encode_text(self.text)
+            object.__setattr__(self, "_encoded", found)
+        return found
+
+    @property
+    def is_encoded(self) -> bool:
+        return self._encoded is not None
+
+    def forget_encoded(self) -> None:
+        """Frees the second encoding of an entry that is no longer the newest."""
+        object.__setattr__(self, "_encoded", None)
 
     @property
     def document(self) -> Document:
@@ -74,8 +94,9 @@ class StoreChange:
         return None if self.before is None else self.before.document
 
     @cached_property
-    def text(self) -> bytes:
-        return encode(self.document) if self.after is None else self.after.text
+    def entry(self) -> StoreEntry:
+        """The object after the change; for a removal its last state, with the removal's revision. Shared."""
+        return StoreEntry(self.key, self.revision, encode(self.document)) if self.after is None else self.after
 
 
 class Snapshot(NamedTuple):

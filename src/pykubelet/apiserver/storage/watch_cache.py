@@ -106,6 +106,8 @@ class History:
         self._all.append(past)
         self._by_collection[past.key.collection].append(past)
         self._bytes += past.size
+        if past.before is not None:
+            past.before.forget_encoded()
 
     def forget_before(self, collection: str, revision: int) -> None:
         """Marks a collection's changes up to a revision as unknown."""

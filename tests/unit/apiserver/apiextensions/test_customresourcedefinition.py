@@ -1,5 +1,6 @@
 """CustomResourceDefinitions: validation, defaults, updates, status and deletion."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from pykubelet.apiserver.apiextensions.validation.customresourcedefinition impor
     definition_update_errors,
     status_errors,
 )
+from pykubelet.apiserver.serializer.protobuf_decoder import read_protobuf
+from pykubelet.apiserver.serializer.protobuf_encoder import document_bytes
 from widgets import NOW, definition, schema, version
 
 RULES = KIND.strategy
@@ -272,13 +275,23 @@ def test_nested_schemas_are_read_like_any_other() -> None:
         RULES.default(_with_field(type="array", items="x"))
 
 
-def test_schema_that_is_too_deep_is_refused() -> None:
-    """The error is BadRequest, not a crash."""
-    deep: dict[str, Any] = {}
-    for _ in range(2000):
-        deep = {"items": deep}
-    with pytest.raises(BadRequest, match="nested too deeply"):
-        RULES.default(_with_field(**deep))
+@pytest.mark.parametrize(
+    "inner", [lambda deep: {"items": deep}, lambda deep: {"properties": {"a": deep}}], ids=["items", "properties"]
+)
+def test_schema_that_is_too_deep_is_refused(inner: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """The error is BadRequest, not a crash, and every accepted schema can be encoded as protobuf."""
+
+    def nested(levels: int) -> dict[str, Any]:
+        deep: dict[str, Any] = {}
+        for _ in range(levels):
+            deep = inner(deep)
+        return deep
+
+    accepted = RULES.default(_with_field(**nested(145)))
+    assert read_protobuf(document_bytes(accepted))["spec"]["versions"] == accepted["spec"]["versions"]
+    for levels in (160, 2000):
+        with pytest.raises(BadRequest, match="nested too deeply"):
+            RULES.default(_with_field(**nested(levels)))
 
 
 def test_deletion_adds_the_finalizer_once() -> None:

@@ -198,6 +198,28 @@ async def test_chain_answers_with_a_status_when_something_breaks(
     assert bool([record for record in caplog.records if record.levelno == logging.ERROR]) == (code == 500)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", f"{PODS}/web/status", 200),
+        ("GET", "/apis/apps/v1/namespaces/default/deployments/web/scale", 200),
+        ("POST", f"{PODS}/web/eviction", 406),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 406),
+    ],
+)
+async def test_chain_refuses_tables_of_what_is_no_object(method: str, path: str, code: int) -> None:
+    """A client that also accepts plain JSON gets that."""
+
+    async def found(_call: ApiRequest) -> ApiResponse:
+        return ApiResponse(body={"kind": "Status", "apiVersion": "v1", "status": "Success"})
+
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    for accept, expected in ((table, code), (f"{table},application/json", 200)):
+        response, _ = await World(found).ask(method, path, Accept=accept)
+        assert isinstance(response, HttpResponse)
+        assert response.code == expected
+
+
 async def test_chain_returns_streams_and_proxied_requests_for_sending() -> None:
     """Metrics count them while they last."""
 

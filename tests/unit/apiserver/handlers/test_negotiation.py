@@ -22,6 +22,9 @@ from pykubelet.apiserver.handlers.responsewriters import (
 KUBECTL_GET = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 )
+PROTOBUF = ResponseFormat(protobuf=True)
+PROTOBUF_TABLE = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1"
+PROTOBUF_PARTIAL = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 KUBECTL_DISCOVERY = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
@@ -38,8 +41,14 @@ KUBECTL_DISCOVERY = (
         ("application/json", PLAIN),
         ("application/yaml", ResponseFormat(yaml=True)),
         ("application/json;pretty=1", ResponseFormat(pretty=True)),
-        ("application/vnd.kubernetes.protobuf,application/json", PLAIN),
-        ("application/vnd.kubernetes.protobuf, */*;q=0.1", PLAIN),
+        ("application/vnd.kubernetes.protobuf", PROTOBUF),
+        ("application/vnd.kubernetes.protobuf;stream=watch", PROTOBUF),
+        ("application/vnd.kubernetes.protobuf,application/json", PROTOBUF),
+        ("application/vnd.kubernetes.protobuf, */*;q=0.1", PROTOBUF),
+        ("application/vnd.kubernetes.protobuf;q=0.5,application/json", PLAIN),
+        (f"{PROTOBUF_TABLE},application/json", PLAIN),
+        (PROTOBUF_PARTIAL, ResponseFormat(PARTIAL, "v1", protobuf=True)),
+        (f"{PROTOBUF_PARTIAL.replace('v=v1', 'v=v9')},application/vnd.kubernetes.protobuf", PROTOBUF),
         ("application/json;q=0.5,application/yaml", ResponseFormat(yaml=True)),
         ("application/yaml;q=0.5,application/json;q=0.5", ResponseFormat(yaml=True)),
         ("*/*,application/yaml", ResponseFormat(yaml=True)),
@@ -59,9 +68,7 @@ def test_object_form_is_the_first_that_both_sides_know(accept: str, form: Respon
     assert object_form(accept) == form
 
 
-@pytest.mark.parametrize(
-    "accept", ["text/html", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v9", "x"]
-)
+@pytest.mark.parametrize("accept", ["text/html", PROTOBUF_TABLE, "application/json;as=Table;g=meta.k8s.io;v=v9", "x"])
 def test_object_form_refuses_formats_it_does_not_have(accept: str) -> None:
     """The message is upstream's."""
     with pytest.raises(NotAcceptable) as caught:
@@ -70,6 +77,14 @@ def test_object_form_refuses_formats_it_does_not_have(accept: str) -> None:
         "only the following media types are accepted: "
         "application/json, application/yaml, application/vnd.kubernetes.protobuf"
     )
+
+
+def test_object_form_of_a_custom_resource_is_protobuf_only_for_its_metadata() -> None:
+    """Go clients also accept JSON, and get it."""
+    assert object_form("application/vnd.kubernetes.protobuf,application/json", has_message=False) == PLAIN
+    assert object_form(PROTOBUF_PARTIAL, has_message=False).protobuf
+    with pytest.raises(NotAcceptable):
+        object_form("application/vnd.kubernetes.protobuf", has_message=False)
 
 
 def test_object_form_of_a_watch_is_never_yaml() -> None:
@@ -84,6 +99,7 @@ def test_discovery_form_is_aggregated_for_clients_that_prefer_it() -> None:
     assert discovery_form(KUBECTL_DISCOVERY).kind == GROUP_DISCOVERY
     assert discovery_form("application/json") == PLAIN
     assert discovery_form("") == PLAIN
+    assert discovery_form(KUBECTL_DISCOVERY.replace("json", "vnd.kubernetes.protobuf")) == PROTOBUF
     with pytest.raises(NotAcceptable):
         discovery_form("text/html")
 
@@ -93,6 +109,7 @@ def test_plain_form_ignores_other_kinds_and_errors_always_have_a_form() -> None:
     assert plain_form(KUBECTL_GET) == PLAIN
     assert plain_form("") == PLAIN
     assert error_form("application/yaml") == ResponseFormat(yaml=True)
+    assert error_form(f"{PROTOBUF_TABLE},application/vnd.kubernetes.protobuf") == PROTOBUF
     assert error_form("text/html") == PLAIN
 
 

@@ -312,6 +312,19 @@ async def test_event_written_again_just_when_it_ends_stays(store: DurableStore) 
     assert value_of(store.get(event)) == 2
 
 
+async def test_second_encoding_is_kept_with_the_newest_entry_only(store: DurableStore) -> None:
+    """The history holds replaced entries for minutes, and hardly any of them is read again."""
+    first = await put(store, A, 1)
+    kept = first.encoded(bytes.upper)
+    assert kept == first.text.upper()
+    assert first.encoded(bytes.upper) is kept
+    second = await put(store, A, 2)
+    assert not first.is_encoded
+    second.encoded(bytes.upper)
+    await remove(store, A)
+    assert not second.is_encoded
+
+
 async def test_slow_reader_reads_on_in_history(store: DurableStore) -> None:
     """Its buffer is small, and it misses nothing while history reaches back far enough."""
     count = max(HELD_CHANGES, READ_AT_ONCE) * 2 + 5
