@@ -38,6 +38,7 @@ CUSTOM_STATUS: Final[Mapping[str, ResetFields]] = {"": _STATUS, "status": _SPEC}
 
 _RESIZED: Final[FieldTree] = {ANY_STEP: {"f:resizePolicy": LEAF, "f:resources": LEAF}}
 _SPECIAL: Final[Mapping[str, Mapping[str, ResetFields]]] = {
+    "admissionregistration.v1.ValidatingAdmissionPolicy": {"": _STATUS, "status": _SPEC_AND_METADATA},
     "core.v1.Namespace": {"": _STATUS, "status": _SPEC, "finalize": _STATUS},
     "core.v1.Pod": {
         "": _STATUS,
