@@ -169,7 +169,7 @@ def test_metadata_of_custom_resource_is_checked() -> None:
         ("app/v1", "Thing", 'unknown apiVersion "app/v1" (did you mean "apps/v1"?)'),
         ("v2", "Thing", 'unknown apiVersion "v2"'),
         ("apps/v1", "Thing", 'unknown kind "Thing" in "apps/v1"'),
-        ("storage.k8s.io/v1", "CSIDriver", None),
+        ("apiregistration.k8s.io/v1", "APIService", None),
         ("example.com/v1", "Pod", None),
     ],
 )
