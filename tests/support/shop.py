@@ -138,7 +138,7 @@ class Shop:
         """A visitor asks the web API five times a second; gives the lines it has printed so far."""
         self.run("visitor", _VISITS)
         yield lambda: self.kubectl("logs", "visitor").splitlines()
-        self.kubectl("delete", "pod", "visitor", "--grace-period=0", "--force")
+        self.kubectl("delete", "pod", "visitor", "--grace-period=1")
 
 
 @contextmanager

@@ -134,7 +134,6 @@ MISTAKES = {
         "--bootstrap-kubeconfig needs --kubeconfig",
     ),
     "unknown runtime": (["--runtime", "docker", "--manifests", "."], 2, "Invalid value for '--runtime'"),
-    "no runtime": (["--manifests", "."], 2, "Missing option '--runtime'"),
     "URL": (["--runtime", "sim", "--manifest-url", "ftp://x"], 1, "error: the manifest URL needs the scheme"),
     "header": (["--runtime", "sim", "--manifest-url-header", "secret"], 2, "needs the form KEY:VALUE"),
     "headers for all": (["--runtime", "sim", "--manifest-url-header-file", "broken"], 2, "others may read or write"),
