@@ -186,6 +186,27 @@ async def test_mirror_shows_the_end_together_with_the_exit(
         assert {one.status.phase for one in exited} == {phase}
 
 
+class SlowPatches(Outage):
+    """A Client whose patches take 300 ms."""
+
+    async def patch(self, *what: Any, **where: Any) -> Any:
+        await asyncio.sleep(0.3)
+        return await super().patch(*what, **where)
+
+
+async def test_mirror_goes_only_after_it_has_shown_the_end(tmp_path: Path, manifests: Path) -> None:
+    """Even if the last status takes a while; a kubelet needs up to two seconds to delete the mirror."""
+    async with world(tmp_path) as outside:
+        async with outside.running_node(manifests=(manifests,), client=SlowPatches(outside.api)):
+            (manifests / "web.json").write_text(manifest(terminationGracePeriodSeconds=1))
+            await outside.until(MIRROR, is_ready, within_seconds=3)
+            (manifests / "web.json").unlink()
+            await outside.until_gone(MIRROR)
+        last = outside.versions(MIRROR)[-1]
+        assert _has_exited(last)
+        assert not is_ready(last)
+
+
 def _has_exited(pod: Pod) -> bool:
     return any(one.state.terminated is not None for one in pod.status.container_statuses)
 

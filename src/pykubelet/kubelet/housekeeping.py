@@ -128,9 +128,10 @@ class Housekeeper:
                 self._restart(pod)
 
     async def delete_orphaned_mirrors(self) -> bool:
-        """Delete mirror pods without a static pod; return whether there were none."""
+        """Delete mirror pods without a static pod, once they show how it ended; return whether there were none."""
         orphans = self._pods.orphaned_mirror_pod_names()
         if orphans:
+            await self._cleaners.statuses.until_sent(orphans)
             await self._cleaners.mirrors.delete_orphaned_mirrors(orphans, self._workers.is_static_pod_terminating)
         return not orphans
 

@@ -7,6 +7,7 @@ the last patch serves as the base, without a request.
 Upstream: pkg/kubelet/status/status_manager.go
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Protocol
@@ -144,6 +145,10 @@ class VersionedStatus(Struct, frozen=True):
     finished: bool
     is_known: bool
 
+    @property
+    def full_name(self) -> str:
+        return f"{self.name}_{self.namespace}"
+
 
 class StatusCache:
     """The newest status of each pod, by UID."""
@@ -151,6 +156,8 @@ class StatusCache:
     def __init__(self) -> None:
         self._entries: dict[PodUid, VersionedStatus] = {}
         self._unsent: dict[PodUid, None] = {}
+        self._fewer_unsent: asyncio.Event | None = None
+        """Set with the next status that is sent or dropped; None unless something waits for that."""
 
     def get(self, uid: PodUid) -> VersionedStatus | None:
         return self._entries.get(uid)
@@ -199,7 +206,7 @@ class StatusCache:
             return
         self._entries[uid] = replace(entry, is_known=True)
         if entry.version == version:
-            self._unsent.pop(uid, None)
+            self._settle(uid)
 
     def mark_unsent(self, uid: PodUid) -> None:
         """Record that the API does not have what it was sent."""
@@ -208,8 +215,19 @@ class StatusCache:
 
     def drop(self, uid: PodUid) -> bool:
         """Forget a pod; return whether it was cached."""
-        self._unsent.pop(uid, None)
+        self._settle(uid)
         return self._entries.pop(uid, None) is not None
+
+    async def until_fewer_unsent(self) -> None:
+        """Waits until a status has been sent or dropped."""
+        self._fewer_unsent = self._fewer_unsent or asyncio.Event()
+        await self._fewer_unsent.wait()
+
+    def _settle(self, uid: PodUid) -> None:
+        self._unsent.pop(uid, None)
+        if self._fewer_unsent is not None:
+            self._fewer_unsent.set()
+            self._fewer_unsent = None
 
     def orphans(self, keep: Container[PodUid]) -> tuple[PodUid, ...]:
         """The cached pods that are not in `keep`."""

@@ -11,6 +11,7 @@ Upstream: pkg/kubelet/status/status_manager.go
 
 import asyncio
 from collections.abc import Container
+from contextlib import suppress
 from enum import IntEnum
 
 from msgspec.structs import replace
@@ -69,6 +70,8 @@ log = get_logger(__name__)
 # Enough to hide the latency of an answer, few enough to leave room for the node's other requests.
 IN_FLIGHT = 16
 RECONCILE_SECONDS = 10.0
+LAST_STATUS_SECONDS = 1.0
+"""How long a mirror pod waits for the last status of its pod before it is deleted."""
 # The longest delay is the reconcile period, in which upstream retries too.
 BACKOFF = Backoff(first_seconds=0.1, limit_seconds=RECONCILE_SECONDS, jitter=0.2)
 
@@ -279,6 +282,15 @@ class StatusManager:
     def is_unsent(self, uid: PodUid) -> bool:
         """Whether the newest status of this pod is unsent; always False without a client."""
         return self._sender is not None and self._cache.is_unsent(uid)
+
+    async def until_sent(self, full_names: Container[str]) -> None:
+        """Waits until the pods with these full names have no unsent status, but not long."""
+        if self._sender is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_STATUS_SECONDS):
+                while any(entry.full_name in full_names for entry in map(self._cache.get, self._cache.unsent) if entry):
+                    await self._cache.until_fewer_unsent()
 
     def is_exit_reported(self, uid: PodUid, container_id: str) -> bool | None:
         """Whether the API shows the exit of this container, or already has a newer status; None without a status."""
