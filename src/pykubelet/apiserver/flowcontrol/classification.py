@@ -18,7 +18,6 @@ class FlowSchemaRules:
     """A flow schema as requests are compared with it."""
 
     name: str
-    uid: str
     precedence: int
     level: str
     distinguisher: str
@@ -34,10 +33,9 @@ class FlowSchemaRules:
 
 
 def flow_schema_rules(document: Document) -> FlowSchemaRules:
-    spec, metadata = document["spec"], document["metadata"]
+    spec = document["spec"]
     return FlowSchemaRules(
-        name=metadata["name"],
-        uid=metadata["uid"],
+        name=document["metadata"]["name"],
         precedence=spec["matchingPrecedence"],
         level=spec["priorityLevelConfiguration"]["name"],
         distinguisher=(spec.get("distinguisherMethod") or {}).get("type", ""),

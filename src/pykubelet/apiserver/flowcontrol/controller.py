@@ -47,7 +47,7 @@ class PriorityLevel:
     """A priority level: how many seats it has, may lend and may borrow, and its waiting requests."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.uid = name, ""
+        self.name = name
         self.is_exempt = False
         self.nominal = self.least = 0
         """The seats it has, and those that it never lends."""
@@ -130,7 +130,6 @@ class FlowController:
         shares = sum(_shares(one["spec"]) for one in found.values())
         for name, document in found.items():
             level = self.levels.setdefault(name, PriorityLevel(name))
-            level.uid = document["metadata"]["uid"]
             level.configure(document["spec"], shares)
         kept = {name: level for name, level in self.levels.items() if level.used or level.queues}
         self.levels = {**kept, **{name: self.levels[name] for name in found}}
@@ -237,7 +236,7 @@ class FlowController:
 
 def _with_mandatory(documents: Iterable[Document], mandatory: Mapping[str, Document]) -> dict[str, Document]:
     """The documents by name, with those that always exist."""
-    fixed = {name: {"metadata": {"name": name, "uid": ""}, "spec": spec} for name, spec in mandatory.items()}
+    fixed = {name: {"metadata": {"name": name}, "spec": spec} for name, spec in mandatory.items()}
     return {**fixed, **{one["metadata"]["name"]: one for one in documents}}
 
 
