@@ -178,7 +178,7 @@ def test_nominated_pod_keeps_its_room() -> None:
 
 
 def test_pod_waits_for_the_victims_on_its_node() -> None:
-    """It preempts nobody else while they end; victims of something else do not count."""
+    """It preempts no other pods while they end; victims of something else do not count."""
     asking = facts("asking", requests=[{"cpu": "2"}], priority=100)
     nominator = Nominator()
     nominator.put(asking.pod, "n1")

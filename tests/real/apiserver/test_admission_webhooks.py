@@ -264,7 +264,7 @@ def test_a_restarted_server_needs_no_webhook_to_start(tmp_path: Path, hooks: Web
 
 
 def test_a_cluster_starts_although_a_webhook_fails_everything(tmp_path: Path, hooks: WebhookServer) -> None:
-    """Nobody is locked out: the node and the controllers go on once the webhook is gone."""
+    """The node and the controllers go on once the webhook is gone; no user is locked out."""
     up = UpProcess(tmp_path, runtime="sim").start()
     cluster = Cluster(Kubectl(up.kubeconfig, "default", tmp_path), hooks, up)
     nowhere = {"url": "https://127.0.0.1:1/"}

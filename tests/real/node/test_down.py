@@ -190,7 +190,7 @@ def test_purge_removes_the_data_but_nothing_else(cluster: Cluster) -> None:
 
 
 def test_purge_asks_on_a_terminal(cluster: Cluster) -> None:
-    """After everything is stopped; whoever does not answer yes keeps the data."""
+    """After everything is stopped; without the answer yes, the data stays."""
     cluster.process.kill()
     for answer, code in (("n", 1), ("y", 0)):
         terminal = Terminal(*cluster.down_command("--purge"), columns=300)

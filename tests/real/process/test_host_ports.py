@@ -206,7 +206,7 @@ async def test_udp_client_that_keeps_its_port_reaches_the_next_pod(lab: Lab, run
         assert client.recv(100).split()[0].decode() == first.pod.metadata.name
         await runtime.stop(first.sandbox_id, 0)
         with suppress(OSError):
-            # Nobody answers, which the kernel remembers too.
+            # Nothing answers, which the kernel remembers too.
             client.send(b"?")
         second = await server(lab, host_port(protocol="UDP"), kind=socket.SOCK_DGRAM)
         client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

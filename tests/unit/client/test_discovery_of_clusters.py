@@ -31,7 +31,7 @@ def test_hash_is_that_of_openssl() -> None:
 
 
 def test_only_certificates_with_the_hash_are_trusted() -> None:
-    """Whoever answers in the server's place could add an authority to the right one."""
+    """A program that answers in the server's place could add an authority to the right one."""
     bundle = ANOTHER.certificate_pem + OURS.certificate_pem
     assert pinned_certificates(bundle, [public_key_pin(OURS.certificate)]) == OURS.certificate_pem
     assert pinned_certificates(bundle, [public_key_pin(OURS.certificate).upper().replace("SHA", "sha")])

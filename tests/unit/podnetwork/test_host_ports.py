@@ -85,7 +85,7 @@ def test_first_mapping_of_a_port_counts() -> None:
 
 
 def test_table_that_is_made_anew_has_no_ports_of_a_pod_that_is_going() -> None:
-    """Otherwise they would come back after their removal, and lead to an address that nobody has. No other pod gets them."""
+    """Otherwise they would come back after their removal, and lead to an address that no pod has. No other pod gets them."""
     ports, mappings = HostPorts("t"), (port_mapping("TCP", "", 80, 8080),)
     added = ports.add("a", "10.0.0.2", mappings)
     assert ports.removal("a") != ""
